@@ -1,0 +1,130 @@
+"""Which column of a file plays which part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from nlgauge.errors import DataError, OptionError
+
+Kind = Literal["sets", "items"]
+EmptyCells = Literal["error", "keep", "drop"]
+_WIDE = re.compile(r"(?P<prefix>.*?)[_-]?(?P<number>\d+)$")
+_DEFAULTS = {
+    "responses": ("responses",),
+    "text": ("text", "response"),
+    "id": ("id", "sample_id"),
+    "context": ("context", "prompt"),
+    "system": ("system", "model"),
+    "references": ("references", "reference"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Names of the columns to read; None means the usual names.
+
+    `responses` is a list column, or the prefix of wide columns (`resp` for `resp_0, resp_1, …`). `empty_cells`
+    says what an empty cell of a wide CSV row means, since the format cannot tell an empty response from none.
+    """
+
+    responses: str | None = None
+    text: str | None = None
+    id: str | None = None
+    context: str | None = None
+    system: str | None = None
+    references: str | None = None
+    empty_cells: EmptyCells = "error"
+
+    def __post_init__(self) -> None:
+        if self.responses and self.text:
+            raise OptionError(
+                "both a responses column and a text column were named; a file holds response sets or single texts: "
+                "name one of them"
+            )
+        if self.empty_cells not in ("error", "keep", "drop"):
+            raise OptionError(f"empty cells '{self.empty_cells}'; expected error, keep or drop")
+
+    def resolve(self, names: Sequence[str], file: str | None) -> Layout:
+        """Match against the columns that a file has."""
+        responses, wide = self._responses(names, file)
+        text = None if responses or wide else self._find("text", names, file)
+        if not (responses or wide or text):
+            raise DataError(
+                f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
+                "'text'; name another column with --responses or --text",
+                file=file,
+            )
+        return Layout(
+            kind="items" if text else "sets",
+            responses=responses,
+            wide=wide,
+            text=text,
+            id=self._find("id", names, file),
+            context=self._find("context", names, file),
+            system=self._find("system", names, file),
+            references=self._find("references", names, file),
+            empty_cells=self.empty_cells,
+        )
+
+    def _find(self, part: str, names: Sequence[str], file: str | None) -> str | None:
+        wanted: str | None = getattr(self, part)
+        if wanted is not None:
+            if wanted not in names:
+                raise DataError(f"no such column; found {', '.join(names)}", file=file, column=wanted)
+            return wanted
+        return next((name for name in _DEFAULTS[part] if name in names), None)
+
+    def _responses(self, names: Sequence[str], file: str | None) -> tuple[str | None, tuple[str, ...]]:
+        if self.text is not None:
+            return None, ()
+        wide = wide_columns(names, self.responses or "resp", file)
+        if self.responses is None:
+            listed = self._find("responses", names, file)
+            return (listed, ()) if listed else (None, wide)
+        if self.responses in names:
+            return self.responses, ()
+        if not wide:
+            raise DataError(f"no such column; found {', '.join(names)}", file=file, column=self.responses)
+        return None, wide
+
+
+def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[str, ...]:
+    """The columns `prefix_0 … prefix_k` in numeric order; a gap in the numbers is an error."""
+    numbered: dict[int, str] = {}
+    for name in names:
+        match = _WIDE.fullmatch(name)
+        if match and match["prefix"] == prefix.rstrip("_-"):
+            numbered[int(match["number"])] = name
+    order = sorted(numbered)
+    if order and order != list(range(order[0], order[0] + len(order))):
+        missing = min(set(range(order[0], order[-1])) - set(order))
+        raise DataError(f"wide columns have a gap: number {missing} is missing among {prefix}_*", file=file)
+    return tuple(numbered[number] for number in order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of one file, found."""
+
+    kind: Kind
+    responses: str | None
+    wide: tuple[str, ...]
+    text: str | None
+    id: str | None
+    context: str | None
+    system: str | None
+    references: str | None
+    empty_cells: EmptyCells
+
+    @property
+    def claimed(self) -> frozenset[str]:
+        """Columns that play a part; the others are parameters, labels or human scores."""
+        named = (self.responses, self.text, self.id, self.context, self.system, self.references, *self.wide)
+        return frozenset(name for name in named if name is not None)
+
+    def without_references(self) -> Layout:
+        """The same layout for a reader that does not need them."""
+        return replace(self, references=None)

@@ -1,0 +1,175 @@
+"""Opening input: plain, gzip or zstandard files and standard input, as one stream of decompressed bytes."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from nlgauge.errors import DataError
+
+STDIN = "-"
+_SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".txt": "text",
+    ".text": "text",
+}
+FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
+_UTF8_BOM = b"\xef\xbb\xbf"
+_FOREIGN_BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
+
+
+def display_name(path: str) -> str:
+    """How a file is called in messages."""
+    return "standard input" if path == STDIN else path
+
+
+def detect_format(path: str) -> str:
+    """The format that a file's name announces, compression suffix aside."""
+    if path == STDIN:
+        return "jsonl"
+    name = Path(path.lower())
+    if name.suffix in {".gz", ".zst"}:
+        name = name.with_suffix("")
+    if name.suffix in _SUFFIXES:
+        return _SUFFIXES[name.suffix]
+    known = ", ".join(_SUFFIXES)
+    advice = " A JSON array must be turned into one object a line (.jsonl)." if name.suffix == ".json" else ""
+    raise DataError(
+        f"cannot tell the format from the name; expected one of {known} (also .gz, .zst), or name it with "
+        f"--input-format.{advice}",
+        file=path,
+    )
+
+
+def check_readable(path: str) -> None:
+    """Fail before any work when a file is missing, a folder or empty."""
+    if path == STDIN:
+        return
+    place = Path(path)
+    if not place.exists():
+        near = sorted(p.name for p in place.parent.glob("*") if p.is_file())[:5] if place.parent.is_dir() else []
+        seen = f" That folder has: {', '.join(near)}." if near else ""
+        raise DataError(f"no such file.{seen}", file=path)
+    if place.is_dir():
+        raise DataError("this is a folder; expected a file", file=path)
+    if place.stat().st_size == 0:
+        raise DataError("the file is empty", file=path)
+
+
+class ByteStream:
+    """Decompressed bytes of a file, with the position in the compressed file for a progress bar."""
+
+    def __init__(self, raw: BinaryIO, name: str) -> None:
+        self._raw, self._name = raw, name
+        self._blocks = self._decompressed()
+        self._first = True
+        self.consumed = 0
+
+    def read(self) -> bytes:
+        """The next block; empty at the end."""
+        try:
+            block = next(self._blocks, b"")
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"the gzip data is truncated or damaged ({error})", file=self._name) from error
+        except OSError as error:
+            raise DataError(f"cannot be read: {error.strerror or error}", file=self._name) from error
+        if self._first and block:
+            self._first = False
+            for mark, encoding in _FOREIGN_BOMS.items():
+                if block.startswith(mark):
+                    raise DataError(f"looks like {encoding}; expected UTF-8 (convert it first)", file=self._name)
+            block = block.removeprefix(_UTF8_BOM) or self.read()
+        return block
+
+    def _decompressed(self, size: int = 1 << 20) -> Iterator[bytes]:
+        head = self._raw.read(size)
+        if head.startswith(b"\x1f\x8b"):
+            yield from self._inflate(head, size)
+        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+            yield from self._unzstd(head, size)
+        else:
+            while head:
+                self.consumed += len(head)
+                yield head
+                head = self._raw.read(size)
+
+    def _inflate(self, block: bytes, size: int) -> Iterator[bytes]:
+        member = zlib.decompressobj(wbits=31)
+        while block:
+            self.consumed += len(block)
+            while block:
+                out = member.decompress(block, 4 * size)
+                if out:
+                    yield out
+                block = member.unconsumed_tail
+                if member.eof:
+                    block = member.unused_data.lstrip(b"\0")
+                    if block:
+                        member = zlib.decompressobj(wbits=31)
+                elif not out and not block:
+                    break
+            block = self._raw.read(size)
+            if block and member.eof:
+                member = zlib.decompressobj(wbits=31)
+        if not member.eof:
+            raise EOFError("the end-of-stream marker is missing")
+
+    def _unzstd(self, block: bytes, size: int) -> Iterator[bytes]:
+        import zstandard
+
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            while block:
+                self.consumed += len(block)
+                while block:
+                    out = frame.decompress(block)
+                    if out:
+                        yield out
+                    block = frame.unused_data if frame.eof else b""
+                    if block:
+                        frame = zstandard.ZstdDecompressor().decompressobj()
+                block = self._raw.read(size)
+                if block and frame.eof:
+                    frame = zstandard.ZstdDecompressor().decompressobj()
+        except zstandard.ZstdError as error:
+            raise DataError(f"the zstandard data is damaged ({error})", file=self._name) from error
+        if not frame.eof:
+            raise DataError("the zstandard data is truncated", file=self._name)
+
+
+@contextmanager
+def open_bytes(path: str) -> Iterator[ByteStream]:
+    """Open a file, or standard input for `-`, whatever its compression."""
+    check_readable(path)
+    name = display_name(path)
+    if path == STDIN:
+        yield ByteStream(cast(BinaryIO, sys.stdin.buffer), name)
+        return
+    try:
+        raw: IO[bytes] = Path(path).open("rb")
+    except OSError as error:
+        raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
+    with raw:
+        yield ByteStream(cast(BinaryIO, raw), name)
+
+
+def decode_utf8(data: bytes, *, file: str, first_line: int) -> str:
+    """Text of a block of lines; bad UTF-8 is reported with its line."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        raise DataError(
+            f"byte 0x{data[error.start]:02x} is not UTF-8; expected UTF-8 text (convert the file first)",
+            file=file,
+            line=line,
+        ) from error

@@ -1,0 +1,306 @@
+"""Reading files into tables: whole, or as a stream of chunks that never holds more than one of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from nlgauge.data import chunks as cutting
+from nlgauge.data.chunks import CHUNK_BYTES, MAX_LINE_BYTES, Chunk
+from nlgauge.data.columns import Columns, Layout
+from nlgauge.data.files import FORMATS, STDIN, check_readable, decode_utf8, detect_format, display_name
+from nlgauge.data.tables import Items, Origin, ResponseSets
+from nlgauge.errors import DataError, OptionError
+
+Table = ResponseSets | Items
+_JSON_LINES = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One input file and how to read it; cheap to send to another process.
+
+    `set_size` makes a set of every so many lines of plain text; `aligned` names companion files of plain text
+    (`context` or `references`), line by line. `extras` are the other columns to keep: all of them, or some.
+    """
+
+    path: str
+    format: str = ""
+    columns: Columns = field(default_factory=Columns)
+    set_size: int = 0
+    aligned: Mapping[str, str] = field(default_factory=dict)
+    extras: Literal["all"] | tuple[str, ...] = "all"
+
+    def __post_init__(self) -> None:
+        if self.format and self.format not in FORMATS:
+            raise OptionError(f"input format '{self.format}'; expected one of {', '.join(FORMATS)}")
+        if not self.format:
+            check_readable(self.path)
+            object.__setattr__(self, "format", detect_format(self.path))
+        if self.format == "parquet" and self.path == STDIN:
+            raise OptionError("Parquet cannot be read from standard input; give a file name")
+        if self.format != "text" and (self.set_size or self.aligned):
+            raise OptionError(
+                f"{display_name(self.path)} is read as {self.format}; set size and aligned files go with plain text"
+            )
+        if unknown := set(self.aligned) - {"context", "references"}:
+            raise OptionError(f"aligned file for '{min(unknown)}'; expected context or references")
+        if self.set_size < 0:
+            raise OptionError(f"a set size of {self.set_size}; expected a positive number of lines")
+        if self.set_size and "references" in self.aligned:
+            raise OptionError("references go with single texts, not with sets")
+
+    @property
+    def name(self) -> str:
+        """The file's name in messages."""
+        return display_name(self.path)
+
+    def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
+        """Unparsed chunks of whole records, in order."""
+        if self.format == "jsonl":
+            return cutting.line_chunks(self.path, chunk_bytes)
+        if self.format in ("csv", "tsv"):
+            return cutting.csv_chunks(self.path, chunk_bytes)
+        if self.format == "text":
+            return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
+        return cutting.parquet_chunks(self.path, max(1, chunk_bytes // 1024))
+
+    def parse(self, chunk: Chunk) -> Table | None:
+        """The table in a chunk; None when it holds nothing but blank lines."""
+        if self.format == "jsonl":
+            return self._parse_json(chunk)
+        if self.format in ("csv", "tsv"):
+            return self._parse_csv(chunk)
+        if self.format == "text":
+            return self._parse_text(chunk)
+        return self._parse_parquet(chunk)
+
+    def stream(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Table]:
+        """Tables, one a chunk."""
+        empty = True
+        for chunk in self.chunks(chunk_bytes):
+            table = self.parse(chunk)
+            if table is not None:
+                empty = False
+                yield table
+        if empty:
+            raise DataError("the file has no records", file=self.name)
+
+    def read(self) -> Table:
+        """The whole file as one table; number-like text columns of a CSV become numbers."""
+        parts = list(self.stream())
+        table: Table
+        if isinstance(parts[0], ResponseSets):
+            sets = ResponseSets.concat([part for part in parts if isinstance(part, ResponseSets)])
+            table = ResponseSets(_with_numbers(sets.frame), sets.texts, sets.offsets, sets.explicit_ids)
+        else:
+            items = Items.concat([part for part in parts if isinstance(part, Items)])
+            table = Items(_with_numbers(items.frame), items.explicit_ids)
+        return table
+
+    def _parse_json(self, chunk: Chunk) -> Table | None:
+        longest = max(map(len, chunk.payload.split(b"\n"))) if len(chunk.payload) > MAX_LINE_BYTES else 0
+        if longest > MAX_LINE_BYTES:
+            raise DataError(
+                f"a line has {longest >> 20} MB, more than {MAX_LINE_BYTES >> 20}; expected one record a line",
+                file=self.name,
+            )
+        try:
+            rows = _JSON_LINES.decode_lines(chunk.payload)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self._find_bad_json(chunk) from error
+        if not rows:
+            return None
+        lines = _record_lines(chunk, len(rows))
+        names: dict[str, None] = {}
+        for row in rows:
+            names.update(dict.fromkeys(row))
+        return self._table({name: [row.get(name) for row in rows] for name in names}, lines)
+
+    def _find_bad_json(self, chunk: Chunk) -> DataError:
+        for number, line in enumerate(chunk.payload.split(b"\n"), chunk.first_line):
+            decode_utf8(line, file=self.name, first_line=number)
+            if not line.strip():
+                continue
+            try:
+                _JSON_LINES.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                if line.lstrip().startswith(b"["):
+                    advice = "found a JSON array; expected one JSON object a line"
+                elif isinstance(error, msgspec.ValidationError):
+                    advice = f"{error}; expected a JSON object such as {{\"context\": …, \"responses\": […]}}"
+                else:
+                    advice = f"invalid JSON ({error}); expected one JSON object a line"
+                return DataError(advice, file=self.name, line=number)
+        raise AssertionError("every line of a bad chunk parsed")
+
+    def _parse_csv(self, chunk: Chunk) -> Table | None:
+        delimiter = "\t" if self.format == "tsv" else ","
+        csv.field_size_limit(sys.maxsize)
+        head = decode_utf8(chunk.header, file=self.name, first_line=1)
+        header = [name.strip() for name in next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), [])]
+        if not any(header):
+            raise DataError("no header; expected column names on the first line", file=self.name, line=1)
+        if twice := {name for name in header if header.count(name) > 1}:
+            raise DataError("stands twice in the header", file=self.name, line=1, column=min(twice))
+        text = decode_utf8(chunk.payload, file=self.name, first_line=chunk.first_line)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        rows, lines = [], []
+        start = chunk.first_line
+        try:
+            for row in reader:
+                if row:
+                    if len(row) != len(header):
+                        raise DataError(
+                            f"{len(row)} fields; expected {len(header)} as in the header", file=self.name, line=start
+                        )
+                    rows.append(row)
+                    lines.append(start)
+                start = chunk.first_line + reader.line_num
+        except csv.Error as error:
+            raise DataError(f"bad CSV ({error})", file=self.name, line=start) from error
+        if not rows:
+            return None
+        return self._table(dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
+
+    def _parse_text(self, chunk: Chunk) -> Table:
+        lines = self._plain_lines(chunk.payload, chunk.first_line)
+        size = self.set_size or 1
+        first = (chunk.first_line - 1) // size + 1
+        companion = {name: self._plain_lines(data, first) for name, data in chunk.aligned.items()}
+        if self.set_size:
+            origin = Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines), size))
+            sets = [lines[i : i + size] for i in range(0, len(lines), size)]
+            return ResponseSets.of(sets, contexts=companion.get("context"), origin=origin)
+        references = companion.get("references")
+        return Items.of(
+            lines,
+            contexts=companion.get("context"),
+            references=None if references is None else [[line] for line in references],
+            origin=Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines))),
+        )
+
+    def _plain_lines(self, data: bytes, first_line: int) -> list[str]:
+        text = decode_utf8(data, file=self.name, first_line=first_line)
+        return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+    def _parse_parquet(self, chunk: Chunk) -> Table:
+        start, stop = chunk.rows
+        try:
+            frame = pl.scan_parquet(self.path).slice(start, stop - start).collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise DataError(f"cannot be read ({error})", file=self.name) from error
+        layout = self.columns.resolve(frame.columns, self.name)
+        lines = np.arange(start + 1, stop + 1)
+        if layout.responses and frame[layout.responses].dtype == pl.List(pl.String):
+            roles = {layout.responses: "responses", layout.id: "id", layout.context: "context", layout.system: "system"}
+            kept = [name for name in frame.columns if roles.get(name) or self._keeps(name, layout)]
+            renamed = frame.select(kept).rename({old: new for old, new in roles.items() if old is not None})
+            return ResponseSets.from_polars(renamed, origin=Origin(self.name, lines))
+        return self._table({name: frame[name].to_list() for name in frame.columns}, lines)
+
+    def _keeps(self, name: str, layout: Layout) -> bool:
+        return name not in layout.claimed and (self.extras == "all" or name in self.extras)
+
+    def _table(self, data: Mapping[str, list[Any]], lines: Sequence[int] | np.ndarray[Any, Any]) -> Table:
+        layout = self.columns.resolve(list(data), self.name)
+        origin = Origin(self.name, lines)
+        if self.extras != "all":
+            for name in self.extras:
+                if name not in data:
+                    raise DataError(f"no such column; found {', '.join(data)}", file=self.name, column=name)
+        common: dict[str, Any] = {
+            "ids": data[layout.id] if layout.id else None,
+            "contexts": data[layout.context] if layout.context else None,
+            "systems": data[layout.system] if layout.system else None,
+            "columns": {name: values for name, values in data.items() if self._keeps(name, layout)},
+            "origin": origin,
+        }
+        if layout.text:
+            references = _as_lists(data[layout.references]) if layout.references else None
+            return Items.of(data[layout.text], references=references, column=layout.text, **common)
+        if layout.responses:
+            return ResponseSets.of(data[layout.responses], column=layout.responses, **common)
+        sets = _gather_wide(data, layout, origin, self.format in ("csv", "tsv"))
+        return ResponseSets.of(sets, column=layout.wide[0], **common)
+
+
+def read(path: str, **options: Any) -> Table:
+    """Read a file of response sets or of single texts; options as for `Source`."""
+    return Source(path=path, **options).read()
+
+
+def read_sets(path: str, **options: Any) -> ResponseSets:
+    """Read a file that must hold response sets."""
+    table = read(path, **options)
+    if not isinstance(table, ResponseSets):
+        raise DataError("holds single texts; expected response sets ('responses' or 'resp_0, resp_1, …')", file=path)
+    return table
+
+
+def read_items(path: str, **options: Any) -> Items:
+    """Read a file that must hold single texts."""
+    table = read(path, **options)
+    if not isinstance(table, Items):
+        raise DataError("holds response sets; expected single texts (a column 'text')", file=path)
+    return table
+
+
+def _record_lines(chunk: Chunk, records: int) -> np.ndarray[Any, Any]:
+    count = chunk.payload.count(b"\n")
+    if count == records:
+        return np.arange(chunk.first_line, chunk.first_line + count)
+    lines = chunk.payload.split(b"\n")
+    return np.array([number for number, line in enumerate(lines, chunk.first_line) if line.strip()])
+
+
+def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, is_csv: bool) -> list[list[Any]]:
+    columns = [data[name] for name in layout.wide]
+    sets = [list(row) for row in zip(*columns, strict=True)]
+    empty = "" if is_csv else None
+    for row, responses in enumerate(sets):
+        if empty not in responses:
+            continue
+        if is_csv and layout.empty_cells == "keep":
+            continue
+        if layout.empty_cells == "drop":
+            sets[row] = [response for response in responses if response != empty]
+            continue
+        column = layout.wide[responses.index(empty)]
+        if is_csv:
+            message = (
+                "the cell is empty, which may be an empty response or none; say which with --empty-cells keep or "
+                "--empty-cells drop"
+            )
+        else:
+            message = f"ragged row: this response is missing; expected {len(columns)} (or --empty-cells drop)"
+        raise origin.error(row, message, column)
+    return sets
+
+
+def _as_lists(values: list[Any]) -> list[list[Any]]:
+    return [value if isinstance(value, list) else [value] for value in values]
+
+
+def _with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Turn text columns whose every value is a number into numbers, ids and texts aside."""
+    reserved = {"id", "context", "text", "system", "references"}
+    casts = []
+    for name, dtype in frame.schema.items():
+        if name in reserved or dtype != pl.String:
+            continue
+        trimmed = frame[name].str.strip_chars()
+        for target in (pl.Int64, pl.Float64):
+            cast = trimmed.cast(target, strict=False)
+            if cast.null_count() == trimmed.null_count():
+                casts.append(cast.alias(name))
+                break
+    return frame.with_columns(casts)

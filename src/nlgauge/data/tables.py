@@ -1,0 +1,362 @@
+"""The four tables that everything else reads: thin, validated wrappers over Polars data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import polars as pl
+
+from nlgauge.errors import DataError
+
+Columnar = Mapping[str, Sequence[Any] | pl.Series]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where rows came from, so that an error can name file and line."""
+
+    file: str | None = None
+    lines: Sequence[int] | np.ndarray[Any, Any] | None = None
+
+    def error(self, row: int, message: str, column: str | None = None) -> DataError:
+        """An error about one row."""
+        if self.lines is not None:
+            return DataError(message, file=self.file, line=int(self.lines[row]), column=column)
+        return DataError(f"row {row}: {message}", file=self.file, column=column)
+
+
+NOWHERE = Origin()
+
+
+@dataclass(frozen=True)
+class ResponseSets:
+    """Sets of responses, one a context (paper 1, section 3): `texts[offsets[i]:offsets[i+1]]` answer context i.
+
+    `frame` has a row a set: `id`, and `context`, `system` and any parameter, label or human column when present.
+    `explicit_ids` is False when ids are mere line numbers.
+    """
+
+    frame: pl.DataFrame
+    texts: pl.Series
+    offsets: np.ndarray[Any, np.dtype[np.int64]]
+    explicit_ids: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        responses: Iterable[Sequence[str]],
+        *,
+        contexts: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+        systems: Sequence[str] | None = None,
+        columns: Columnar | None = None,
+        origin: Origin = NOWHERE,
+        column: str = "responses",
+    ) -> Self:
+        """Build from lists of texts; every response must be a string and no set may be empty."""
+        sets = responses if isinstance(responses, list) else list(responses)
+        check_sets(sets, origin, column)
+        flat = list(chain.from_iterable(sets))
+        texts = text_series(flat)
+        if texts is None:
+            raise _find_bad_response(sets, origin, column)
+        sizes = np.fromiter(map(len, sets), dtype=np.int64, count=len(sets))
+        return cls(
+            _frame(len(sets), {"context": contexts, "system": systems, **(columns or {})}, ids, origin),
+            texts,
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            ids is not None,
+        )
+
+    @classmethod
+    def from_polars(cls, frame: pl.DataFrame, *, responses: str = "responses", origin: Origin = NOWHERE) -> Self:
+        """Wrap a frame with a list column of responses."""
+        if responses not in frame.columns:
+            raise DataError(f"no such column; found {', '.join(frame.columns)}", file=origin.file, column=responses)
+        column = frame[responses]
+        if column.dtype != pl.List(pl.String):
+            return cls.of(
+                column.to_list(),
+                ids=frame["id"].to_list() if "id" in frame.columns else None,
+                columns=frame.drop([responses, *(["id"] if "id" in frame.columns else [])]).to_dict(),
+                origin=origin,
+                column=responses,
+            )
+        sizes = column.list.len()
+        bad = (sizes.is_null() | (sizes == 0)).arg_true()
+        if len(bad):
+            raise origin.error(int(bad[0]), "the set of responses is empty; expected at least one text", responses)
+        texts = column.explode()
+        if texts.null_count():
+            row = int(np.searchsorted(np.cumsum(sizes.to_numpy()), texts.is_null().arg_true()[0], side="right"))
+            raise origin.error(row, "a response is null; expected text", responses)
+        ids = frame["id"].to_list() if "id" in frame.columns else None
+        others = frame.drop([name for name in (responses, "id") if name in frame.columns])
+        return cls(
+            _frame(frame.height, others.to_dict(), ids, origin),
+            texts.alias("text"),
+            np.concatenate([[0], np.cumsum(sizes.to_numpy())]).astype(np.int64),
+            ids is not None,
+        )
+
+    @classmethod
+    def one_set(cls, texts: Sequence[str] | pl.Series, *, id: str = "all") -> Self:
+        """All texts as a single set."""
+        return cls.of([list(texts)], ids=[id])
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @property
+    def ids(self) -> pl.Series:
+        """One string a set."""
+        return self.frame["id"]
+
+    @property
+    def sizes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Responses in each set."""
+        return np.diff(self.offsets)
+
+    def to_polars(self) -> pl.DataFrame:
+        """One frame with `responses` as a list column."""
+        values = self.texts.to_list()
+        lists = [values[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+        return self.frame.with_columns(pl.Series("responses", lists, dtype=pl.List(pl.String)))
+
+    def select(self, rows: np.ndarray[Any, Any]) -> ResponseSets:
+        """The sets at these row numbers, in this order."""
+        starts, sizes = self.offsets[:-1][rows], self.sizes[rows]
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - starts, sizes)
+        return ResponseSets(self.frame[rows], self.texts.gather(positions), offsets, self.explicit_ids)
+
+    @staticmethod
+    def concat(parts: Sequence[ResponseSets]) -> ResponseSets:
+        """Several tables as one, in order."""
+        sizes = np.concatenate([part.sizes for part in parts])
+        return ResponseSets(
+            pl.concat([part.frame for part in parts], how="diagonal_relaxed"),
+            pl.concat([part.texts for part in parts]),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            all(part.explicit_ids for part in parts),
+        )
+
+
+@dataclass(frozen=True)
+class Items:
+    """Single texts: `id, text`, and `context`, `references` (a list; `references[i]` belongs to item i), `system`."""
+
+    frame: pl.DataFrame
+    explicit_ids: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        texts: Sequence[str],
+        *,
+        references: Sequence[Sequence[str]] | None = None,
+        contexts: Sequence[str] | None = None,
+        ids: Sequence[Any] | None = None,
+        systems: Sequence[str] | None = None,
+        columns: Columnar | None = None,
+        origin: Origin = NOWHERE,
+        column: str = "text",
+    ) -> Self:
+        """Build from a list of texts; `references[i]` are the references of `texts[i]`."""
+        values = texts if isinstance(texts, list) else list(texts)
+        series = text_series(values)
+        if series is None:
+            row = next(i for i, value in enumerate(values) if not _is_text(value))
+            raise origin.error(row, f"{_found(values[row])}; expected text", column)
+        if references is not None:
+            if len(references) != len(values):
+                raise DataError(
+                    f"{len(references)} lists of references for {len(values)} texts; expected one list a text: "
+                    "references[i] belongs to text i",
+                    file=origin.file,
+                )
+            check_sets(list(references), origin, "references")
+            if text_series(list(chain.from_iterable(references))) is None:
+                raise _find_bad_response(list(references), origin, "references")
+        extra: dict[str, Any] = {"context": contexts, "system": systems, **(columns or {})}
+        frame = _frame(len(values), extra, ids, origin).with_columns(series.alias("text"))
+        if references is not None:
+            frame = frame.with_columns(pl.Series("references", references, dtype=pl.List(pl.String)))
+        return cls(frame, ids is not None)
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @property
+    def texts(self) -> pl.Series:
+        """One text an item."""
+        return self.frame["text"]
+
+    def as_sets(self) -> ResponseSets:
+        """Each item as a set of one text, for measures that pool over everything."""
+        return ResponseSets(
+            self.frame.drop("text", "references", strict=False),
+            self.texts,
+            np.arange(len(self) + 1, dtype=np.int64),
+            self.explicit_ids,
+        )
+
+    def as_one_set(self) -> ResponseSets:
+        """All texts as a single set."""
+        return ResponseSets.one_set(self.texts)
+
+    @staticmethod
+    def concat(parts: Sequence[Items]) -> Items:
+        """Several tables as one, in order."""
+        frames = [part.frame for part in parts]
+        return Items(pl.concat(frames, how="diagonal_relaxed"), all(part.explicit_ids for part in parts))
+
+
+@dataclass(frozen=True)
+class _PlainTable:
+    """A frame whose required columns exist, have the right type and no nulls."""
+
+    frame: pl.DataFrame
+    origin: Origin = field(default=NOWHERE, repr=False, compare=False)
+    _required: ClassVar[Mapping[str, pl.DataType]] = {}
+
+    def __post_init__(self) -> None:
+        missing = [name for name in self._required if name not in self.frame.columns]
+        if missing:
+            raise DataError(
+                f"found columns {', '.join(self.frame.columns) or 'none'}; expected {', '.join(self._required)}",
+                file=self.origin.file,
+                column=missing[0],
+            )
+        if self.frame.height == 0:
+            raise DataError("the table has no rows", file=self.origin.file)
+        casts = []
+        for name, dtype in self._required.items():
+            column = self.frame[name]
+            cast = column.cast(dtype, strict=False)
+            bad = (cast.is_null()).arg_true()
+            if len(bad):
+                row = int(bad[0])
+                raise self.origin.error(row, f"{_found(column[row])}; expected {_expected(dtype)}", name)
+            casts.append(cast)
+        object.__setattr__(self, "frame", self.frame.with_columns(casts))
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+
+@dataclass(frozen=True)
+class Ratings(_PlainTable):
+    """One answer of one rater a row: `item, rater, question, value`, and a time when known."""
+
+    _required: ClassVar[Mapping[str, pl.DataType]] = {
+        "item": pl.String(),
+        "rater": pl.String(),
+        "question": pl.String(),
+        "value": pl.Float64(),
+    }
+
+
+@dataclass(frozen=True)
+class TokenScores(_PlainTable):
+    """One text under one model a row: `prompt, text, kind, token_logprobs`."""
+
+    _required: ClassVar[Mapping[str, pl.DataType]] = {
+        "prompt": pl.String(),
+        "text": pl.String(),
+        "kind": pl.String(),
+        "token_logprobs": pl.List(pl.Float64),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        holes = self.frame["token_logprobs"].list.eval(pl.element().is_null() | pl.element().is_nan()).list.any()
+        if holes.any():
+            row = int(holes.arg_true()[0])
+            raise self.origin.error(row, "a log-probability is null or NaN; expected numbers", "token_logprobs")
+
+
+def _frame(rows: int, columns: Mapping[str, Any], ids: Sequence[Any] | None, origin: Origin) -> pl.DataFrame:
+    if rows == 0:
+        raise DataError("the table has no rows", file=origin.file)
+    if ids is None:
+        numbers = origin.lines if origin.lines is not None else np.arange(rows)
+        names = pl.Series("id", np.asarray(numbers)).cast(pl.String)
+    else:
+        names = pl.Series("id", [None if i is None else str(i) for i in ids], dtype=pl.String)
+        if names.null_count():
+            raise origin.error(int(names.is_null().arg_true()[0]), "the id is null; expected a name or a number", "id")
+    if len(names) != rows:
+        raise DataError(f"{len(names)} ids for {rows} rows; expected one a row", file=origin.file)
+    series = [names]
+    for name, values in columns.items():
+        if values is None:
+            continue
+        if len(values) != rows:
+            raise DataError(f"{len(values)} values for {rows} rows; expected one a row", file=origin.file, column=name)
+        series.append(_column(name, values, origin))
+    return pl.DataFrame(series)
+
+
+def _column(name: str, values: Sequence[Any] | pl.Series, origin: Origin) -> pl.Series:
+    if name in ("context", "system"):
+        column = text_series(list(values), allow_null=True)
+        if column is None:
+            row = next(i for i, value in enumerate(values) if value is not None and not _is_text(value))
+            raise origin.error(row, f"{_found(values[row])}; expected text", name)
+        return column.alias(name)
+    return values.alias(name) if isinstance(values, pl.Series) else pl.Series(name, values, strict=False)
+
+
+def text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | None:
+    """The values as a string column, or None when one of them is not text."""
+    try:
+        series = pl.Series("text", values, dtype=pl.String, strict=True)
+    except (TypeError, UnicodeEncodeError):
+        return None
+    return series if allow_null or series.null_count() == 0 else None
+
+
+def check_sets(sets: Sequence[Any], origin: Origin, column: str) -> None:
+    """Every set must be a list of at least one text."""
+    for row, responses in enumerate(sets):
+        if not isinstance(responses, list | tuple):
+            raise origin.error(row, f"{_found(responses)}; expected a list of texts", column)
+        if not responses:
+            raise origin.error(row, "the set of responses is empty; expected at least one text", column)
+
+
+def _find_bad_response(sets: Sequence[Sequence[Any]], origin: Origin, column: str) -> DataError:
+    for row, responses in enumerate(sets):
+        for position, response in enumerate(responses):
+            if not _is_text(response):
+                return origin.error(row, f"response {position} is {_found(response)}; expected text", column)
+    raise AssertionError("called with nothing wrong")
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _found(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return f"text with a lone surrogate ({ascii(value)[:60]})" if not _is_text(value) else f"'{value[:60]}'"
+    return f"{type(value).__name__} {str(value)[:60]}"
+
+
+def _expected(dtype: pl.DataType) -> str:
+    if dtype == pl.String:
+        return "text"
+    return "a number" if dtype.is_numeric() else "a list of numbers"

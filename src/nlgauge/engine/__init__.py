@@ -1,0 +1,1 @@
+"""Below everything else: files written whole, cache, progress, processes."""

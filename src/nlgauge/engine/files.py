@@ -1,0 +1,53 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from nlgauge.errors import OutputError
+
+
+def check_writable(path: Path) -> None:
+    """Fail before any work when the output cannot be written."""
+    if path.is_dir():
+        raise OutputError(f"{path}: is a folder; expected the name of a file")
+    folder = path.parent
+    if not folder.is_dir():
+        raise OutputError(f"{path}: the folder '{folder}' does not exist; create it first")
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"{path}: the folder '{folder}' is not writable")
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` that takes its place when the block ends well, and vanishes when it does not."""
+    check_writable(path)
+    temporary: Path | None = None
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=path.suffix, dir=path.parent)
+        temporary = Path(name)
+        os.close(handle)
+        yield temporary
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+        temporary = None
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        if temporary is not None:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

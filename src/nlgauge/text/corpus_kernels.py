@@ -1,0 +1,170 @@
+"""Compiled loops over the n-grams of a whole corpus: fingerprints in partitions, exact counts, and a sketch.
+
+An n-gram's fingerprint is a 64-bit key plus 12 further bits that choose its partition: two different n-grams are taken
+for one with probability 2^-76, that is, one miscount in 20,000 runs over three billion different n-grams.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nlgauge.text.compiled import kernel
+from nlgauge.text.split_kernels import _mix
+
+Array = np.ndarray[Any, Any]
+PARTITION_BITS = 12
+PARTITIONS = 1 << PARTITION_BITS
+
+
+@kernel
+def extend(keys: Array, lanes_b: Array, ids: Array, texts: Array, lanes: Array, n: int) -> None:
+    """Turn fingerprints of (n-1)-grams into fingerprints of n-grams, in place."""
+    for t in range(len(texts) - 1):
+        for i in range(texts[t], texts[t + 1] - n + 1):
+            token = ids[i + n - 1]
+            if n == 1:
+                keys[i], lanes_b[i] = lanes[token, 0], lanes[token, 1]
+            else:
+                keys[i] = _mix(keys[i] * np.uint64(0x9E3779B97F4A7C15) + lanes[token, 0])
+                lanes_b[i] = _mix((lanes_b[i] ^ (lanes_b[i] >> np.uint64(29))) + lanes[token, 1])
+
+
+@kernel
+def partition(keys: Array, lanes_b: Array, groups: Array, texts: Array, n: int) -> tuple[Array, Array, Array]:
+    """Keys (and the group of each, when groups are given) ordered by partition, with the partitions' offsets."""
+    shift = np.uint64(64 - 12)
+    offsets = np.zeros(4096 + 1, np.int64)
+    for t in range(len(texts) - 1):
+        for i in range(texts[t], texts[t + 1] - n + 1):
+            offsets[int(lanes_b[i] >> shift) + 1] += 1
+    for p in range(4096):
+        offsets[p + 1] += offsets[p]
+    place = offsets[:-1].copy()
+    out = np.empty(offsets[-1], np.uint64)
+    marked = len(groups) > 0
+    marks = np.empty(offsets[-1] if marked else 0, np.uint8)
+    for t in range(len(texts) - 1):
+        for i in range(texts[t], texts[t + 1] - n + 1):
+            p = int(lanes_b[i] >> shift)
+            out[place[p]] = keys[i]
+            if marked:
+                marks[place[p]] = groups[t]
+            place[p] += 1
+    return out, marks, offsets
+
+
+@kernel
+def count_different(keys: Array, starts: Array, ends: Array) -> int:
+    """Different keys over all partitions; run r holds partition p in `keys[starts[r, p]:ends[r, p]]`."""
+    table = np.empty(0, np.uint64)
+    different = 0
+    for p in range(starts.shape[1]):
+        held = 0
+        for r in range(starts.shape[0]):
+            held += ends[r, p] - starts[r, p]
+        size = 64
+        while size < 2 * held:
+            size *= 2
+        if size > len(table):
+            table = np.empty(size, np.uint64)
+        table[:size] = 0
+        mask = np.uint64(size - 1)
+        has_zero = False
+        for r in range(starts.shape[0]):
+            for i in range(starts[r, p], ends[r, p]):
+                key = keys[i]
+                if key == 0:
+                    has_zero = True
+                    continue
+                slot = key & mask
+                while table[slot] != 0 and table[slot] != key:
+                    slot = (slot + np.uint64(1)) & mask
+                if table[slot] == 0:
+                    table[slot] = key
+                    different += 1
+        different += has_zero
+    return different
+
+
+@kernel
+def drop_repeats(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """All runs as one, partition by partition, each key once a partition."""
+    offsets = np.zeros(starts.shape[1] + 1, np.int64)
+    total = 0
+    for r in range(starts.shape[0]):
+        for p in range(starts.shape[1]):
+            total += ends[r, p] - starts[r, p]
+    out = np.empty(total, np.uint64)
+    kept = 0
+    for p in range(starts.shape[1]):
+        begin = kept
+        for r in range(starts.shape[0]):
+            out[kept : kept + ends[r, p] - starts[r, p]] = keys[starts[r, p] : ends[r, p]]
+            kept += ends[r, p] - starts[r, p]
+        if kept > begin:
+            out[begin:kept].sort()
+            last = begin
+            for i in range(begin + 1, kept):
+                if out[i] != out[last]:
+                    last += 1
+                    out[last] = out[i]
+            kept = last + 1
+        offsets[p + 1] = kept
+    return out[:kept].copy(), offsets
+
+
+@kernel
+def count_everything(keys: Array, marks: Array, starts: Array, ends: Array, groups: int) -> tuple[int, Array, float]:
+    """Different keys, those seen in one group only (by group), and the sum of count * log2(count)."""
+    different = 0
+    only = np.zeros(groups, np.int64)
+    weighted = 0.0
+    for p in range(starts.shape[1]):
+        held = 0
+        for r in range(starts.shape[0]):
+            held += ends[r, p] - starts[r, p]
+        if held == 0:
+            continue
+        here = np.empty(held, np.uint64)
+        mark = np.empty(held if groups else 0, np.uint8)
+        k = 0
+        for r in range(starts.shape[0]):
+            for i in range(starts[r, p], ends[r, p]):
+                here[k] = keys[i]
+                if groups:
+                    mark[k] = marks[i]
+                k += 1
+        order = np.argsort(here)
+        i = 0
+        while i < held:
+            j = i + 1
+            alone = True
+            while j < held and here[order[j]] == here[order[i]]:
+                if groups and mark[order[j]] != mark[order[i]]:
+                    alone = False
+                j += 1
+            different += 1
+            if groups and alone:
+                only[mark[order[i]]] += 1
+            weighted += (j - i) * np.log2(np.float64(j - i))
+            i = j
+    return different, only, weighted
+
+
+@kernel
+def fill_registers(registers: Array, keys: Array, lanes_b: Array, texts: Array, n: int, precision: int) -> None:
+    """Add n-grams to a HyperLogLog sketch of 2^precision registers."""
+    shift = np.uint64(64 - precision)
+    for t in range(len(texts) - 1):
+        for i in range(texts[t], texts[t + 1] - n + 1):
+            slot = int(lanes_b[i] >> shift)
+            key = keys[i]
+            zeros = 1
+            while zeros <= 64 and key & np.uint64(0x8000000000000000) == 0:
+                key <<= np.uint64(1)
+                zeros += 1
+            zeros = min(zeros, 65)
+            if zeros > registers[slot]:
+                registers[slot] = zeros

@@ -1,0 +1,189 @@
+"""Tokenise once: texts become integer ids with offsets."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nlgauge.errors import MissingExtra, ModelError, OptionError, UnknownName
+
+Array = np.ndarray[Any, Any]
+
+# Runs of letters, marks, digits and underscores, with inner apostrophes ("don't"), or any single other visible character.
+_WORD = r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|[^\w\s]"
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """Tokens of many texts: text i has `ids[offsets[i]:offsets[i+1]]`; equal ids mean equal tokens within the table."""
+
+    ids: Array
+    offsets: Array
+    _data: Array
+    _starts: Array
+    _ends: Array
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Distinct tokens."""
+        return len(self._starts)
+
+    @property
+    def lengths(self) -> Array:
+        """Tokens in each text."""
+        return np.diff(self.offsets)
+
+    def token(self, number: int) -> str:
+        """The text of one id."""
+        return self._data[self._starts[number] : self._ends[number]].tobytes().decode("utf-8")
+
+    def tokens(self, text: int) -> list[str]:
+        """The tokens of one text."""
+        return [self.token(i) for i in self.ids[self.offsets[text] : self.offsets[text + 1]]]
+
+    @cached_property
+    def lanes(self) -> Array:
+        """Two 64-bit hashes a distinct token, comparable between tables."""
+        from nlgauge.text.split_kernels import token_lanes
+
+        return token_lanes(self._data, self._starts, self._ends)
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """A named way to cut text into tokens, with or without lower-casing first.
+
+    `space`: any white space · `space-nodot`: every "." is deleted, then split on spaces (paper 1's released code) ·
+    `word`: Unicode words and single punctuation marks · `13a`: sacrebleu's default · `char`: code points ·
+    `hf:FILE`: a `tokenizer.json` of the Hugging Face `tokenizers` library.
+    """
+
+    name: str
+    lower: bool = False
+
+    def __call__(self, texts: pl.Series) -> TokenTable:
+        """Tokenise texts."""
+        if self.lower:
+            texts = texts.str.to_lowercase()
+        return _cutter(self.name)(texts)
+
+
+BUILT_IN = ("space", "space-nodot", "word", "13a", "char")
+
+
+def canonical_tokenizer(name: str) -> str:
+    """Check a tokeniser's name; a file gets the start of its hash appended, which is verified if already there."""
+    if name in BUILT_IN:
+        return name
+    if name.startswith("hf:"):
+        path, _, claimed = name.removeprefix("hf:").partition("@")
+        digest = _file_hash(path)
+        if claimed and claimed != digest:
+            raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is another tokeniser")
+        return f"hf:{path}@{digest}"
+    raise UnknownName.among("tokeniser", name, [*BUILT_IN, "hf:FILE"])
+
+
+def _cutter(name: str) -> Callable[[pl.Series], TokenTable]:
+    if name.startswith("hf:"):
+        return lambda texts: _from_token_lists(_encode(name, texts))
+    return _CUTTERS[name]
+
+
+def text_bytes(texts: pl.Series) -> tuple[Array, Array]:
+    """The texts' UTF-8 bytes end to end, and their offsets."""
+    lengths = texts.str.len_bytes().to_numpy()
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    joined = texts.str.join("").item() if len(texts) else ""
+    return np.frombuffer((joined or "").encode("utf-8"), np.uint8), offsets
+
+
+def _space(texts: pl.Series, any_space: bool = True) -> TokenTable:
+    from nlgauge.text.split_kernels import split_on_spaces
+
+    data, text_offsets = text_bytes(texts)
+    return _number(data, *split_on_spaces(data, text_offsets, any_space))
+
+
+def _space_nodot(texts: pl.Series) -> TokenTable:
+    return _space(texts.str.replace_all(".", "", literal=True), any_space=False)
+
+
+def _char(texts: pl.Series) -> TokenTable:
+    from nlgauge.text.split_kernels import split_characters
+
+    data, text_offsets = text_bytes(texts)
+    return _number(data, *split_characters(data, text_offsets))
+
+
+def _word(texts: pl.Series) -> TokenTable:
+    return _from_token_lists(texts.str.extract_all(_WORD))
+
+
+def _sacrebleu_13a(texts: pl.Series) -> TokenTable:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    cut = Tokenizer13a()
+    return _space(pl.Series([cut(text) for text in texts], dtype=pl.String))
+
+
+_CUTTERS: dict[str, Callable[[pl.Series], TokenTable]] = {
+    "space": _space,
+    "space-nodot": _space_nodot,
+    "word": _word,
+    "13a": _sacrebleu_13a,
+    "char": _char,
+}
+
+
+def _encode(name: str, texts: pl.Series) -> pl.Series:
+    path = name.removeprefix("hf:").partition("@")[0]
+    encodings = _load_hf(path).encode_batch_fast(texts.to_list(), add_special_tokens=False)
+    return pl.Series([encoding.tokens for encoding in encodings], dtype=pl.List(pl.String))
+
+
+@lru_cache(maxsize=4)
+def _load_hf(path: str) -> Any:
+    try:
+        from tokenizers import Tokenizer as HuggingFaceTokenizer
+    except ImportError as error:
+        raise MissingExtra.needs("a tokenizer file", "tokenizers") from error
+    try:
+        return HuggingFaceTokenizer.from_file(path)
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exception for a bad file
+        raise ModelError(f"{path}: not a tokenizer file ({error}); expected a tokenizer.json") from error
+
+
+@lru_cache(maxsize=16)
+def _file_hash(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise OptionError(f"tokenizer file {path}: {error.strerror}") from error
+
+
+def _from_token_lists(lists: pl.Series) -> TokenTable:
+    sizes = lists.list.len().to_numpy()
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    tokens = lists.filter(lists.list.len() > 0).explode() if len(lists) else pl.Series([], dtype=pl.String)
+    data, edges = text_bytes(tokens)
+    return _number(data, edges[:-1], edges[1:], offsets)
+
+
+def _number(data: Array, starts: Array, ends: Array, offsets: Array) -> TokenTable:
+    from nlgauge.text.split_kernels import number_tokens
+
+    ids, first = number_tokens(data, starts, ends)
+    return TokenTable(ids, offsets, data, starts[first], ends[first])
