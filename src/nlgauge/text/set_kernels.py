@@ -33,7 +33,7 @@ def rank_ngrams(ids: Array, texts: Array, sets: Array, highest: int) -> tuple[Ar
         if size > len(keys):
             keys = np.empty(size, np.int64)
             slots = np.empty(size, np.int32)
-        mask = size - 1
+        mask = np.uint64(size - 1)
         for n in range(highest):
             slots[:size] = -1
             known = 0
@@ -44,9 +44,9 @@ def rank_ngrams(ids: Array, texts: Array, sets: Array, highest: int) -> tuple[Ar
                     if n:
                         key |= np.int64(ranks[n - 1, i]) << 32
                     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-                    slot = int((h ^ (h >> np.uint64(32))) & np.uint64(mask))
+                    slot = (h ^ (h >> np.uint64(32))) & mask
                     while slots[slot] >= 0 and keys[slot] != key:
-                        slot = (slot + 1) & mask
+                        slot = (slot + np.uint64(1)) & mask
                     if slots[slot] < 0:
                         keys[slot] = key
                         slots[slot] = known

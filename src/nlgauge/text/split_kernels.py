@@ -40,33 +40,31 @@ def split_on_spaces(data: Array, text_offsets: Array, any_space: bool) -> tuple[
     """Token starts, ends and the offsets of texts in them: U+0020 separates, or any Unicode white space."""
     texts = len(text_offsets) - 1
     token_offsets = np.zeros(texts + 1, np.int64)
-    starts = np.empty(0, np.int64)
-    ends = np.empty(0, np.int64)
-    for filling in range(2):
-        count = 0
-        for t in range(texts):
-            i, end = text_offsets[t], text_offsets[t + 1]
-            start = i
-            while i < end:
-                gap = _space_length(data, i, end) if any_space else (1 if data[i] == 0x20 else 0)
-                if gap == 0:
-                    i += 1
-                    continue
-                if i > start:
-                    if filling:
-                        starts[count], ends[count] = start, i
-                    count += 1
-                i += gap
-                start = i
-            if end > start:
-                if filling:
-                    starts[count], ends[count] = start, end
+    starts = np.empty((len(data) + texts) // 2 + 1, np.int64)
+    ends = np.empty((len(data) + texts) // 2 + 1, np.int64)
+    count = 0
+    for t in range(texts):
+        i, end = text_offsets[t], text_offsets[t + 1]
+        start = i
+        while i < end:
+            byte = data[i]
+            if byte > 0x20 and (byte < 0xC2 or not any_space):
+                i += 1
+                continue
+            gap = _space_length(data, i, end) if any_space else (1 if byte == 0x20 else 0)
+            if gap == 0:
+                i += 1
+                continue
+            if i > start:
+                starts[count], ends[count] = start, i
                 count += 1
-            token_offsets[t + 1] = count
-        if not filling:
-            starts = np.empty(count, np.int64)
-            ends = np.empty(count, np.int64)
-    return starts, ends, token_offsets
+            i += gap
+            start = i
+        if end > start:
+            starts[count], ends[count] = start, end
+            count += 1
+        token_offsets[t + 1] = count
+    return starts[:count].copy(), ends[:count].copy(), token_offsets
 
 
 @kernel
@@ -101,53 +99,69 @@ def _mix(h: int) -> Any:
 
 
 @kernel
+def _key(data: Array, start: int, end: int) -> Any:
+    """A token of up to 7 bytes as itself (bytes, then length); a longer one as a hash that still needs comparing."""
+    if end - start < 8:
+        key = np.uint64(end - start)
+        for i in range(start, end):
+            key = (key << np.uint64(8)) | np.uint64(data[i])
+        return key
+    key = np.uint64(0xCBF29CE484222325)
+    for i in range(start, end):
+        key = (key ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
+    return key | np.uint64(0xFF << 56)
+
+
+@kernel
 def number_tokens(data: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
     """An id for each token, equal exactly for equal bytes, and the position of the first token of each id."""
     count = len(starts)
     ids = np.empty(count, np.int32)
-    first = np.empty(1024, np.int64)
-    hashes = np.empty(1024, np.uint64)
-    table = np.full(4096, -1, np.int32)
-    mask = 4095
+    first = np.empty(2048, np.int64)
+    table_keys = np.empty(4096, np.uint64)
+    table_ids = np.full(4096, -1, np.int32)
+    mask = np.uint64(4095)
+    one = np.uint64(1)
     known = 0
     for t in range(count):
         start, end = starts[t], ends[t]
-        h = np.uint64(0xCBF29CE484222325)
-        for i in range(start, end):
-            h = (h ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-        h ^= h >> np.uint64(29)
-        slot = int(h & np.uint64(0x7FFFFFFF)) & mask
-        while True:
-            found = table[slot]
-            if found < 0:
-                break
-            if hashes[found] == h:
+        key = _key(data, start, end)
+        slot = _mix(key) & mask
+        found = table_ids[slot]
+        while found >= 0:
+            if table_keys[slot] == key:
+                if end - start < 8:
+                    break
                 other = starts[first[found]]
-                if ends[first[found]] - other == end - start:
-                    same = True
-                    for i in range(end - start):
-                        if data[start + i] != data[other + i]:
-                            same = False
-                            break
-                    if same:
-                        break
-            slot = (slot + 1) & mask
+                same = ends[first[found]] - other == end - start
+                i = 0
+                while same and i < end - start:
+                    same = data[start + i] == data[other + i]
+                    i += 1
+                if same:
+                    break
+            slot = (slot + one) & mask
+            found = table_ids[slot]
         if found < 0:
-            if known == len(first):
-                first = np.concatenate((first, np.empty(known, np.int64)))
-                hashes = np.concatenate((hashes, np.empty(known, np.uint64)))
-            first[known], hashes[known] = t, h
-            table[slot] = known
-            found = known
+            if 2 * known == len(table_ids):
+                old_keys, old_ids = table_keys, table_ids
+                table_keys = np.empty(4 * len(old_ids), np.uint64)
+                table_ids = np.full(4 * len(old_ids), -1, np.int32)
+                first = np.concatenate((first, np.empty(3 * len(first), np.int64)))
+                mask = np.uint64(len(table_ids) - 1)
+                for k in range(len(old_ids)):
+                    if old_ids[k] >= 0:
+                        slot = _mix(old_keys[k]) & mask
+                        while table_ids[slot] >= 0:
+                            slot = (slot + one) & mask
+                        table_keys[slot], table_ids[slot] = old_keys[k], old_ids[k]
+                slot = _mix(key) & mask
+                while table_ids[slot] >= 0:
+                    slot = (slot + one) & mask
+            first[known] = t
+            table_keys[slot], table_ids[slot] = key, known
+            found = np.int32(known)
             known += 1
-            if known * 2 > len(table):
-                table = np.full(len(table) * 4, -1, np.int32)
-                mask = len(table) - 1
-                for k in range(known):
-                    slot = int(hashes[k] & np.uint64(0x7FFFFFFF)) & mask
-                    while table[slot] >= 0:
-                        slot = (slot + 1) & mask
-                    table[slot] = k
         ids[t] = found
     return ids, first[:known].copy()
 

@@ -1,0 +1,100 @@
+"""A cache on disk, keyed by content: safe for parallel runs, never stale, never pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import warnings
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+
+from nlgauge.errors import DataError
+
+
+@lru_cache(maxsize=1)
+def _code_digest() -> str:
+    """A hash of NLGauge's own code: another version, or an edited one, starts with an empty cache."""
+    package = Path(__file__).parent.parent
+    digest = hashlib.blake2b(digest_size=8)
+    for room in ("data", "text", "metrics", "models"):
+        for file in sorted((package / room).glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@lru_cache(maxsize=64)
+def _digest_of(path: str, size: int, modified: int) -> str:  # noqa: ARG001 - part of the cache key
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def file_digest(path: str) -> str:
+    """SHA-256 of a file's content."""
+    try:
+        stat = Path(path).stat()
+        return _digest_of(path, stat.st_size, stat.st_mtime_ns)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+
+
+def cache_folder() -> Path:
+    """Where cached results live: `NLGAUGE_CACHE`, or the user's cache folder."""
+    if place := os.environ.get("NLGAUGE_CACHE"):
+        return Path(place)
+    from platformdirs import user_cache_path
+
+    return user_cache_path("nlgauge")
+
+
+class Cache:
+    """Small tables under keys that are hashes of everything they depend on.
+
+    An entry is written beside its place and moved there in one step, so that readers in other processes see all of it
+    or nothing. An unreadable entry counts as absent.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = (folder or cache_folder()) / "results"
+
+    @staticmethod
+    def key(*parts: str | bytes) -> str:
+        """A key from everything that the entry depends on; NLGauge's own code is always part of it."""
+        digest = hashlib.blake2b(_code_digest().encode(), digest_size=20)
+        for part in parts:
+            data = part.encode() if isinstance(part, str) else part
+            digest.update(len(data).to_bytes(8, "little"))
+            digest.update(data)
+        return digest.hexdigest()
+
+    def _place(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key[2:]}.arrow"
+
+    def get(self, key: str) -> pl.DataFrame | None:
+        """The entry, or None."""
+        try:
+            return pl.read_ipc(self._place(key).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, pl.exceptions.PolarsError):
+            with suppress(OSError):
+                self._place(key).unlink()
+            return None
+
+    def put(self, key: str, frame: pl.DataFrame) -> None:
+        """Keep an entry; a full or read-only disk means a warning, since the result itself is not lost."""
+        place = self._place(key)
+        temporary = None
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=place.parent)
+            with os.fdopen(handle, "wb") as file:
+                frame.write_ipc(file)
+            Path(temporary).replace(place)
+        except OSError as error:
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+            warnings.warn(f"cache {self._folder}: cannot be written: {error.strerror or error}", stacklevel=2)

@@ -1,0 +1,59 @@
+"""Progress on standard error: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Advance = Callable[[int], None]
+_QUIET_SECONDS = 2.0
+_LINE_EVERY = 10.0
+
+
+@contextmanager
+def progress_bar(label: str, total: int | None, *, show: bool = True) -> Iterator[Advance]:
+    """Yield a function that takes how far the work is, in the unit of `total` (None when unknown)."""
+    if not show:
+        yield lambda _done: None
+    elif sys.stderr.isatty():
+        yield from _rich_bar(label, total)
+    else:
+        yield _lines(label, total)
+
+
+def _rich_bar(label: str, total: int | None) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _lines(label: str, total: int | None) -> Advance:
+    started = time.monotonic()
+    last = started
+
+    def advance(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - started < _QUIET_SECONDS or now - last < _LINE_EVERY:
+            return
+        last = now
+        if total:
+            left = (now - started) * (total - done) / max(done, 1)
+            print(f"{label}: {done / total:.0%}, {left:.0f} s left", file=sys.stderr, flush=True)
+        else:
+            print(f"{label}: {now - started:.0f} s", file=sys.stderr, flush=True)
+
+    return advance

@@ -1,0 +1,188 @@
+"""The contract of a metric: `collect(batch) -> Stats`, `Stats + Stats`, `finish(Stats) -> Score`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+import polars as pl
+
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics import options
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.score import HigherIs, Interval, Score
+from nlgauge.metrics.signature import Signature
+
+Array = np.ndarray[Any, Any]
+
+
+class Stats(Protocol):
+    """Anything that merges."""
+
+    def __add__(self, other: Any) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """A configured measure. Subclasses are frozen dataclasses; their fields are the options, on the command line too.
+
+    `name` is what users type, `paper` where it is defined, `needs` how many responses a set must have.
+    """
+
+    name: ClassVar[str]
+    higher_is: ClassVar[HigherIs]
+    paper: ClassVar[str]
+    needs: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        options.check_choices(self)
+
+    @abstractmethod
+    def collect(self, batch: Batch) -> Any:
+        """Statistics of some sets; adding the statistics of two parts gives those of the whole."""
+
+    @abstractmethod
+    def finish(self, stats: Any, interval: Interval | None = None) -> Score:
+        """The score that statistics amount to, with an interval when asked for."""
+
+    @property
+    def cacheable(self) -> bool:
+        """Whether statistics of a chunk are worth keeping on disk."""
+        return False
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """Options that matter to the result, as they appear in the signature."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    @property
+    def signature(self) -> Signature:
+        """How to make this metric again."""
+        return Signature(self.name, {key: options.show(value) for key, value in self.relevant_options().items()})
+
+    @classmethod
+    def from_options(cls, given: Mapping[str, str]) -> Self:
+        """Make the metric from options written as text."""
+        return options.build(cls, cls.name, given)
+
+    def check(self, batch: Batch) -> None:
+        """Refuse sets with too few responses."""
+        small = np.flatnonzero(batch.sets.sizes < self.needs)
+        if len(small):
+            size = int(batch.sets.sizes[small[0]])
+            raise DataError(
+                f"set '{batch.sets.ids[int(small[0])]}' has {size} response{'s' * (size != 1)}; {self.name} needs at "
+                f"least {self.needs} responses a set"
+            )
+
+    def score(self, sets: Any, interval: Interval | None = None) -> Score:
+        """Score response sets (a `ResponseSets`, or lists of texts) in one call."""
+        from nlgauge.data.tables import ResponseSets
+
+        table = sets if isinstance(sets, ResponseSets) else ResponseSets.of(sets)
+        batch = Batch(table, grouped=interval is not None)
+        self.check(batch)
+        return self.finish(self.collect(batch), interval)
+
+
+@dataclass(frozen=True)
+class SetPart:
+    """Values of the sets of one batch; `values` has a row a set and a column a part."""
+
+    ids: pl.Series
+    contexts: Array | None
+    values: Array
+
+
+@dataclass(frozen=True)
+class SetStats:
+    """One row of values a set."""
+
+    parts: tuple[SetPart, ...]
+
+    def __add__(self, other: SetStats) -> SetStats:
+        return SetStats(self.parts + other.parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetMetric(Metric):
+    """A measure with one value a set; a system's score is the mean over sets (paper 1, section 3)."""
+
+    @abstractmethod
+    def per_set(self, batch: Batch) -> Array:
+        """One value a set, or a row of parts a set that average to it."""
+
+    def part_names(self) -> tuple[str, ...]:
+        """Names of the columns of `per_set`, if it has several."""
+        return ()
+
+    @property
+    def cacheable(self) -> bool:
+        """Values of sets are small: keep them."""
+        return True
+
+    def collect(self, batch: Batch) -> SetStats:
+        """Values of every set."""
+        values = np.asarray(self.per_set(batch), dtype=np.float64).reshape(len(batch), -1)
+        return SetStats((SetPart(batch.sets.ids, batch.context_hashes(), values),))
+
+    def combine(self, values: Array) -> Array:
+        """One value a set from its parts: their mean, parts without a value aside."""
+        if values.shape[1] == 1:
+            return values[:, 0]
+        defined = ~np.isnan(values)
+        with np.errstate(invalid="ignore"):
+            return np.where(defined, values, 0.0).sum(axis=1) / defined.sum(axis=1)
+
+    def finish(self, stats: SetStats, interval: Interval | None = None) -> Score:
+        """Mean over sets, exactly rounded so that their order does not matter."""
+        values = np.concatenate([part.values for part in stats.parts])
+        whole = self.combine(values)
+        defined = whole[~np.isnan(whole)]
+        if len(defined) == 0:
+            raise DataError(f"{self.name} has no value on any of the {len(whole)} sets")
+        signature, ci = self.signature, None
+        if interval is not None:
+            from nlgauge.stats.bootstrap import bootstrap_mean
+
+            ci = bootstrap_mean(defined, interval.confidence, interval.resamples, interval.seed)
+            signature = signature.with_facts(
+                {
+                    "ci": f"{interval.confidence:g}",
+                    "by": f"bootstrap-{interval.resamples}",
+                    "seed": str(interval.seed),
+                }
+            )
+        ids = pl.concat([part.ids for part in stats.parts])
+        frame = pl.DataFrame({"id": ids, "value": whole})
+        if stats.parts[0].contexts is not None:
+            hashes = np.concatenate([part.contexts for part in stats.parts if part.contexts is not None])
+            frame = frame.with_columns(pl.Series("context_hash", hashes))
+        means = {
+            name: _mean(column[~np.isnan(column)]) for name, column in zip(self.part_names(), values.T, strict=False)
+        }
+        return Score(
+            name=self.name,
+            value=_mean(defined),
+            n=len(defined),
+            signature=signature,
+            higher_is=self.higher_is,
+            ci=ci,
+            parts=means,
+            per_item=frame,
+            excluded=len(whole) - len(defined),
+        )
+
+
+def _mean(values: Array) -> float:
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
+
+
+def refuse(condition: bool, message: str) -> None:
+    """Raise an `OptionError` when options clash."""
+    if condition:
+        raise OptionError(message)

@@ -1,0 +1,47 @@
+"""A column of the file as a metric: human scores, labels, or somebody else's measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from nlgauge.errors import DataError
+from nlgauge.metrics.base import SetMetric
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.score import HigherIs
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnMetric(SetMetric):
+    """Values that the file itself gives, one a set; an empty cell is a set without a value."""
+
+    name: ClassVar[str] = "column"
+    higher_is: ClassVar[HigherIs] = "more diverse"
+    paper: ClassVar[str] = "none: the values come with the data"
+
+    column: str = "value"
+
+    @property
+    def cacheable(self) -> bool:
+        """Reading them again costs as much as reading the cache."""
+        return False
+
+    def per_set(self, batch: Batch) -> Array:
+        """The column as numbers."""
+        frame = batch.sets.frame
+        if self.column not in frame.columns:
+            raise DataError(f"no such column; found {', '.join(frame.columns)}", column=self.column)
+        values = frame[self.column]
+        if values.dtype == pl.String:
+            values = values.str.strip_chars().replace("", None)
+        numbers = values.cast(pl.Float64, strict=False)
+        bad = (numbers.is_null() & values.is_not_null()).arg_true()
+        if len(bad):
+            row = int(bad[0])
+            raise DataError(f"set '{batch.sets.ids[row]}' has '{values[row]}'; expected a number", column=self.column)
+        return numbers.fill_null(float("nan")).to_numpy()

@@ -1,0 +1,308 @@
+"""Measures that only need to know how many n-grams there are and how many differ: distinct, EAD, TTR, entropy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.base import Metric, SetMetric, refuse
+from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
+from nlgauge.metrics.options import Orders
+from nlgauge.metrics.score import HigherIs, Interval, Score
+from nlgauge.text.census import Census, Sketch, Summary
+from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
+
+Array = np.ndarray[Any, Any]
+BERT_VOCABULARY = 30522
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenOptions(Metric):
+    """Options of every measure that works on tokens."""
+
+    tok: str = "space"
+    case: Literal["keep", "lower"] = "keep"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "tok", canonical_tokenizer(self.tok))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokeniser that the options name."""
+        return Tokenizer(self.tok, lower=self.case == "lower")
+
+
+@dataclass(frozen=True)
+class CorpusStats:
+    """A census or sketch of n-grams, with the number of texts."""
+
+    texts: int
+    grams: Census | Sketch
+
+    def __add__(self, other: CorpusStats) -> CorpusStats:
+        return CorpusStats(self.texts + other.texts, self.grams + other.grams)  # type: ignore[operator]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramMeasure(TokenOptions, SetMetric):
+    """A function of (different n-grams, all n-grams), of each set or of the whole corpus.
+
+    `over=corpus` pools everything into one value; `count=hll-16` then estimates in one pass and little memory.
+    """
+
+    n: Orders = field(default_factory=lambda: Orders("1-5"))
+    over: Literal["set", "corpus"] = "set"
+    count: str = "exact"
+    _keeps_counts: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "n", Orders(self.n))
+        refuse(
+            self.count != "exact" and self.over == "set",
+            f"{self.name}: count={self.count} goes with over=corpus; a set is always counted exactly",
+        )
+        refuse(self.count != "exact" and self.precision is None, f"{self.name}:count={self.count}; expected exact or hll-4 to hll-18")
+
+    @property
+    def precision(self) -> int | None:
+        """Precision of the sketch, None when counting exactly."""
+        head, _, digits = self.count.partition("-")
+        return int(digits) if head == "hll" and digits.isdigit() and 4 <= int(digits) <= 18 else None
+
+    @property
+    def cacheable(self) -> bool:
+        """Values of sets are small: keep them; n-grams of a corpus are not."""
+        return self.over == "set"
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """All options but `count` where it says nothing."""
+        shown = dict(super().relevant_options())
+        if self.over == "set":
+            del shown["count"]
+        order = ["n", "over", "count"]
+        return {key: shown[key] for key in [*order, *(k for k in shown if k not in order)] if key in shown}
+
+    def part_names(self) -> tuple[str, ...]:
+        """One part an order."""
+        return tuple(f"n={n}" for n in self.n)
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """The measure from numbers of n-grams; NaN where there is none."""
+        raise NotImplementedError  # pragma: no cover - entropy counts otherwise
+
+    def per_set(self, batch: Batch) -> Array:
+        """The measure of each set, one column an order."""
+        grams = batch.ngrams(self.tokenizer, max(self.n))
+        return np.stack([self.of_counts(grams.different[n - 1], grams.total[n - 1], n) for n in self.n], axis=1)
+
+    def collect(self, batch: Batch) -> Any:
+        """Values of sets, or the corpus' n-grams."""
+        if self.over == "set":
+            return super().collect(batch)
+        tokens = batch.tokens(self.tokenizer)
+        if self.precision is not None:
+            return CorpusStats(len(tokens), Sketch.of(tokens, self.n, self.precision))
+        groups = None if self._keeps_counts else batch.text_groups()
+        census = Census.of(
+            tokens,
+            self.n,
+            text_groups=groups,
+            groups=0 if groups is None else JACKKNIFE_GROUPS,
+            counts=self._keeps_counts,
+        )
+        return CorpusStats(len(tokens), census)
+
+    def finish(self, stats: Any, interval: Interval | None = None) -> Score:
+        """Mean over sets, or the corpus' value."""
+        if self.over == "set":
+            return super().finish(stats, interval)
+        summaries = stats.grams.summarise()
+        parts = {f"n={n}": self._of_summary(s, n) for n, s in zip(self.n, summaries, strict=True)}
+        value = self._average(list(parts.values()))
+        if math.isnan(value):
+            raise DataError(f"{self.name} has no value: the corpus has no n-gram of order {self.n}")
+        replicates = self._replicates(summaries) if interval is not None else None
+        facts: dict[str, str] = {}
+        if self.precision is not None:
+            from nlgauge.text.sketch import relative_error
+
+            facts["error"] = f"{relative_error(self.precision):.2%}"
+        ci = None
+        if interval is not None and replicates is not None:
+            from nlgauge.stats.jackknife import jackknife_interval
+
+            ci = jackknife_interval(value, replicates, interval.confidence)
+            facts |= {"ci": f"{interval.confidence:g}", "by": f"jackknife-{len(replicates)}"}
+        return Score(
+            name=self.name,
+            value=value,
+            n=stats.texts,
+            signature=self.signature.with_facts(facts),
+            higher_is=self.higher_is,
+            ci=ci,
+            parts=parts,
+            replicates=replicates,
+        )
+
+    def _of_summary(self, summary: Summary, n: int) -> float:
+        return float(self.of_counts(np.array([summary.different]), np.array([summary.total]), n)[0])
+
+    def _average(self, parts: list[float]) -> float:
+        return float(self.combine(np.array([parts]))[0])
+
+    def _replicates(self, summaries: list[Summary]) -> Array | None:
+        if self._keeps_counts or self.precision is not None:
+            return None
+        columns = [
+            self.of_counts(s.different - s.group_only, s.total - s.group_total, n)
+            for s, n in zip(summaries, self.n, strict=True)
+        ]
+        used = summaries[0].group_total > 0
+        return self.combine(np.stack(columns, axis=1))[used] if used.sum() > 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinct(NgramMeasure):
+    """Distinct-n: different n-grams divided by all n-grams, pooled over a set, averaged over the orders.
+
+    `variant=paper` averages the orders that occur; a set without any token scores 0. `variant=reference` follows the
+    code released with paper 1: an order without n-grams counts as 0, so {yes, no, maybe} scores 0.20 for n = 1-5.
+    """
+
+    name: ClassVar[str] = "distinct"
+    higher_is: ClassVar[HigherIs] = "more diverse"
+    paper: ClassVar[str] = "Li et al. 2016; Tevet & Berant 2021, sections 2 and 6.2"
+
+    tok: str = "space-nodot"
+    variant: Literal["paper", "reference"] = "paper"
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """Share of n-grams that differ."""
+        nothing = 0.0 if self.variant == "reference" or n == 1 else math.nan
+        return np.divide(different, total, out=np.full(len(total), nothing), where=total > 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeTokenRatio(NgramMeasure):
+    """Type/token ratio of n-grams over a whole corpus (paper 5, Table 8 prints it for n = 1, 2 and 3)."""
+
+    name: ClassVar[str] = "ttr"
+    higher_is: ClassVar[HigherIs] = "more diverse"
+    paper: ClassVar[str] = "Li et al. 2016; RUQ, section 6 and Table 8"
+
+    n: Orders = field(default_factory=lambda: Orders("1"))
+    over: Literal["set", "corpus"] = "corpus"
+    tok: str = "word"
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:  # noqa: ARG002 - same for every order
+        """Types divided by tokens."""
+        return np.divide(different, total, out=np.full(len(total), math.nan), where=total > 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectationAdjustedDistinct(NgramMeasure):
+    """Expectation-adjusted distinct: different n-grams divided by the number expected in a text of that length.
+
+    EAD = N / (V (1 - ((V - 1) / V)^C)), with N different among C n-grams and V possible ones (paper 2, equations 1-5).
+    `vocab` is the number of words (`bert` is 30,522; V is then its n-th power), or `corpus:FILE` to count the
+    different n-grams of a corpus.
+    """
+
+    name: ClassVar[str] = "ead"
+    higher_is: ClassVar[HigherIs] = "more diverse"
+    paper: ClassVar[str] = "Rethinking and Refining the Distinct Metric, section 3, equations 1-5"
+
+    n: Orders = field(default_factory=lambda: Orders("1"))
+    over: Literal["set", "corpus"] = "corpus"
+    vocab: str = "bert"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.vocab.startswith("corpus:"):
+            from nlgauge.engine.cache import file_digest
+
+            path, _, claimed = self.vocab.removeprefix("corpus:").partition("@")
+            digest = file_digest(path)[:12]
+            if claimed and claimed != digest:
+                raise OptionError(f"{path}: has hash {digest}; the signature says {claimed}: this is another corpus")
+            object.__setattr__(self, "vocab", f"corpus:{path}@{digest}")
+        elif self.vocab != "bert" and not (self.vocab.isdigit() and int(self.vocab) > 0):
+            raise OptionError(f"ead:vocab={self.vocab}; expected a positive number, bert, or corpus:FILE")
+
+    @cached_property
+    def _measured(self) -> dict[int, int]:
+        from nlgauge.metrics.vocabulary import count_ngrams
+
+        path = self.vocab.removeprefix("corpus:").partition("@")[0]
+        return count_ngrams(path, self.tokenizer, self.n)
+
+    def possible(self, n: int) -> float:
+        """V for n-grams of this order."""
+        if self.vocab.startswith("corpus:"):
+            return float(self._measured[n])
+        return float(BERT_VOCABULARY if self.vocab == "bert" else int(self.vocab)) ** n
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """Different n-grams relative to what chance would give."""
+        expected = expected_distinct(total, self.possible(n))
+        return np.divide(different, expected, out=np.full(len(total), math.nan), where=total > 0)
+
+    def finish(self, stats: Any, interval: Interval | None = None) -> Score:
+        """As every n-gram measure, with V in the signature."""
+        score = super().finish(stats, interval)
+        sizes = "+".join(f"{self.possible(n):.15g}" for n in self.n)
+        return Score(**{**score.__dict__, "signature": score.signature.with_facts({"V": sizes})})
+
+
+def expected_distinct(total: Array, possible: float) -> Array:
+    """V (1 - ((V - 1) / V)^C), the expected number of different words among C drawn evenly from V (paper 2, eq. 5).
+
+    Written with log1p and expm1, since the power underflows or cancels for large V or C.
+    """
+    total = np.asarray(total, dtype=np.float64)
+    if possible == 1:
+        return np.minimum(total, 1.0)
+    return -possible * np.expm1(total * np.log1p(-1.0 / possible))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(NgramMeasure):
+    """Shannon entropy in bits of the distribution of n-grams, averaged over the orders.
+
+    It grows with the number of n-grams (it is at most log2 of it): compare texts of like size.
+    """
+
+    name: ClassVar[str] = "entropy"
+    higher_is: ClassVar[HigherIs] = "more diverse"
+    paper: ClassVar[str] = "Dusek et al. 2020; Tevet & Berant 2021, section 2"
+    _keeps_counts: ClassVar[bool] = True
+
+    n: Orders = field(default_factory=lambda: Orders("1"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(self.count != "exact", "entropy: a sketch knows no frequencies; use count=exact")
+
+    def per_set(self, batch: Batch) -> Array:
+        """Entropy of each set, one column an order."""
+        from nlgauge.text.set_kernels import set_entropy
+
+        grams = batch.ngrams(self.tokenizer, max(self.n))
+        columns = []
+        for n in self.n:
+            bits = set_entropy(grams.ranks, grams.different, grams.texts, grams.sets, n)
+            columns.append(np.where((grams.total[n - 1] > 0) | (n == 1), bits, math.nan))
+        return np.stack(columns, axis=1)
+
+    def _of_summary(self, summary: Summary, n: int) -> float:  # noqa: ARG002 - same for every order
+        if summary.total == 0:
+            return math.nan
+        return max(0.0, math.log2(summary.total) - summary.weighted / summary.total)

@@ -1,0 +1,299 @@
+"""Scoring files and tables: read, collect chunk by chunk, merge, finish."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nlgauge.data.chunks import CHUNK_BYTES, Chunk
+from nlgauge.data.files import STDIN
+from nlgauge.data.reading import Source, Table
+from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.engine.cache import Cache, file_digest
+from nlgauge.engine.progress import progress_bar
+from nlgauge.engine.scratch import scratch_folder
+from nlgauge.engine.workers import available_cores, ordered_map
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.base import Metric, SetMetric, SetPart, SetStats
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.column import ColumnMetric
+from nlgauge.metrics.registry import create_metric
+from nlgauge.metrics.score import Interval, Score
+
+Array = np.ndarray[Any, Any]
+BySystem = dict[str, tuple[Any, ...]]
+_WORTH_CACHING = 256 << 10
+_WORTH_PROCESSES = 64 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How to run: results do not depend on any of these.
+
+    `processes=0` uses one process for small files and every core for large ones; `one_set` takes all texts of a file as
+    a single set.
+    """
+
+    processes: int = 0
+    chunk_bytes: int = CHUNK_BYTES
+    cache: bool = True
+    progress: bool = False
+    one_set: bool = False
+
+    def __post_init__(self) -> None:
+        if self.processes < 0:
+            raise OptionError(f"{self.processes} processes; expected 0 (automatic) or more")
+        if self.chunk_bytes < 1:
+            raise OptionError(f"chunks of {self.chunk_bytes} bytes; expected a positive size")
+
+
+def score(
+    data: Any,
+    metrics: Sequence[str | Metric] = ("distinct",),
+    *,
+    interval: Interval | None = None,
+    run: RunOptions | None = None,
+    **reading: Any,
+) -> list[Score]:
+    """Score data with metrics: for each system found, one score a metric.
+
+    `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, lists of texts, or a list of file names or sources
+    (each a system of its own). Metrics are written as on the command line (`"distinct:n=2"`), as signatures, or made
+    with their classes. Further options are those of `nlgauge.data.Source`.
+
+    >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
+    0.2
+    """
+    made = tuple(create_metric(metric) if isinstance(metric, str) else metric for metric in metrics)
+    if not made:
+        raise OptionError("no metric was named; try distinct, or see `nlgauge metrics`")
+    seen = [str(metric.signature) for metric in made]
+    if twice := {signature for signature in seen if seen.count(signature) > 1}:
+        raise OptionError(f"the same metric stands twice: {min(twice)}")
+    options = run or RunOptions()
+    grouped = interval is not None
+    with scratch_folder() as scratch:
+        if isinstance(data, ResponseSets | Items):
+            found = [_score_table(data, made, grouped, options)]
+            names = [""]
+        else:
+            sources = _sources(data, reading, made)
+            if sources is None:
+                found, names = [_score_table(ResponseSets.of(data), made, grouped, options)], [""]
+            else:
+                found = [_score_source(source, made, grouped, options, scratch) for source in sources]
+                names = [_stem(source.path) for source in sources]
+        return [
+            replace(metric.finish(stats, interval), system=system)
+            for system, all_stats in _named(found, names)
+            for metric, stats in zip(made, all_stats, strict=True)
+        ]
+
+
+def _sources(data: Any, reading: dict[str, Any], metrics: tuple[Metric, ...]) -> list[Source] | None:
+    if isinstance(data, str | Path | Source):
+        data = [data]
+    if not data:
+        raise DataError("nothing to score: the list is empty")
+    if not all(isinstance(entry, str | Path | Source) for entry in data):
+        if reading:
+            raise OptionError(f"'{min(reading)}' is an option for reading files; the data was given in memory")
+        return None
+    columns = tuple(metric.column for metric in metrics if isinstance(metric, ColumnMetric))
+    reading.setdefault("extras", columns)
+    return [entry if isinstance(entry, Source) else Source(path=str(entry), **reading) for entry in data]
+
+
+def _stem(path: str) -> str:
+    if path == STDIN:
+        return "stdin"
+    return Path(path).name.split(".")[0] or path
+
+
+def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Systems are called as their column says, or as their file; a name that several files share gets the file's."""
+    labels = [label for systems in found for label in systems if label]
+    for systems, name in zip(found, names, strict=True):
+        for label, stats in systems.items():
+            if not label:
+                clash = names.count(name) > 1 or name in labels
+                yield (f"{name}#{names.index(name) + 1}" if clash else name), stats
+            else:
+                yield (f"{name}/{label}" if labels.count(label) > 1 else label), stats
+
+
+def _score_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions) -> BySystem:
+    return _collect_table(table, metrics, grouped, options.one_set)
+
+
+def _score_source(
+    source: Source, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, scratch: Path
+) -> BySystem:
+    size = Path(source.path).stat().st_size if source.path != STDIN else None
+    if options.one_set:
+        try:
+            return _collect_table(source.read(), metrics, grouped, one_set=True)
+        except DataError as error:
+            raise error.at(file=source.name) from error
+    processes = options.processes or (available_cores() if (size or 0) >= _WORTH_PROCESSES else 1)
+    cache = Cache() if options.cache and source.path != STDIN else None
+    work = _CollectChunk(source, metrics, grouped, cache)
+    merged: dict[str, list[list[Any]]] = {}
+    total = None if size is None else size
+    if source.format == "parquet":
+        total = None
+    with progress_bar(f"scoring {source.name}", total, show=options.progress) as advance:
+        chunks = source.chunks(options.chunk_bytes)
+        for systems, consumed in ordered_map(work, chunks, processes=processes, scratch=scratch):
+            for system, stats in systems.items():
+                if system not in merged:
+                    merged[system] = list(stats)
+                else:
+                    merged[system] = [a + b for a, b in zip(merged[system], stats, strict=True)]
+            advance(consumed)
+    if not merged:
+        raise DataError("the file has no records", file=source.name)
+    return {system: tuple(stats) for system, stats in merged.items()}
+
+
+def _collect_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, one_set: bool = False) -> BySystem:
+    if one_set:
+        parts = {system: ResponseSets.one_set(part.texts) for system, part in _by_system(_sets_of(table)).items()}
+    else:
+        if isinstance(table, Items):
+            for metric in metrics:
+                _refuse_items(metric)
+        parts = _by_system(_sets_of(table))
+    systems = {}
+    for system, sets in parts.items():
+        batch = Batch(sets, grouped=grouped)
+        for metric in metrics:
+            metric.check(batch)
+        systems[system] = tuple(metric.collect(batch) for metric in metrics)
+    return systems
+
+
+def _sets_of(table: Table) -> ResponseSets:
+    return table.as_sets() if isinstance(table, Items) else table
+
+
+def _by_system(sets: ResponseSets) -> dict[str, ResponseSets]:
+    if "system" not in sets.frame.columns:
+        return {"": sets}
+    labels = sets.frame["system"].fill_null("")
+    names = labels.unique(maintain_order=True).to_list()
+    if len(names) == 1:
+        return {names[0]: sets}
+    return {name: sets.select((labels == name).arg_true().to_numpy()) for name in names}
+
+
+def _refuse_items(metric: Metric) -> None:
+    if isinstance(metric, ColumnMetric) or getattr(metric, "over", None) == "corpus":
+        return
+    if isinstance(metric, SetMetric):
+        if hasattr(metric, "over"):
+            advice = f"use {metric.name}:over=corpus, or --one-set to take all texts as one set"
+        else:
+            advice = "use --one-set to take all texts as one set, or --set-size N for N lines a set"
+        raise DataError(f"the file holds single texts, and {metric.name} measures sets of responses; {advice}")
+
+
+@dataclass(frozen=True)
+class _CollectChunk:
+    """The work on one chunk, in whichever process: look in the cache, else parse and collect."""
+
+    source: Source
+    metrics: tuple[Metric, ...]
+    grouped: bool
+    cache: Cache | None
+
+    def __call__(self, chunk: Chunk) -> tuple[BySystem, int]:
+        try:
+            return self._systems(chunk), chunk.consumed
+        except DataError as error:
+            raise error.at(file=self.source.name) from error
+
+    def _systems(self, chunk: Chunk) -> BySystem:
+        cache = self.cache if len(chunk.payload) >= _WORTH_CACHING or chunk.rows[1] > 1000 else None
+        if cache is None or not any(metric.cacheable for metric in self.metrics):
+            return self._collect(chunk, self.metrics)
+        about = self._digest(chunk)
+        row_key = cache.key("rows", about)
+        rows = cache.get(row_key)
+        held: dict[int, pl.DataFrame] = {}
+        if rows is not None:
+            for position, metric in enumerate(self.metrics):
+                values = cache.get(self._value_key(cache, about, metric)) if metric.cacheable else None
+                if values is not None and len(values) == len(rows):
+                    held[position] = values
+        fresh = tuple(metric for position, metric in enumerate(self.metrics) if position not in held)
+        systems = self._collect(chunk, fresh) if fresh else {}
+        if rows is None:
+            rows = _rows_of(systems, self.metrics)
+            if rows is None:
+                return systems
+            cache.put(row_key, rows)
+        for position, metric in enumerate(fresh):
+            if metric.cacheable:
+                cache.put(self._value_key(cache, about, metric), _values_of(systems, position))
+        return self._assemble(rows, held, systems)
+
+    def _collect(self, chunk: Chunk, metrics: tuple[Metric, ...]) -> BySystem:
+        table = self.source.parse(chunk)
+        return {} if table is None else _collect_table(table, metrics, self.grouped)
+
+    def _assemble(self, rows: pl.DataFrame, held: dict[int, pl.DataFrame], systems: BySystem) -> BySystem:
+        result = {}
+        labels = rows["system"]
+        for system in labels.unique(maintain_order=True).to_list():
+            fresh = iter(systems.get(system, ()))
+            mine = (labels == system).arg_true()
+            ids = rows["id"].gather(mine)
+            hashes = rows["context_hash"].gather(mine).to_numpy() if "context_hash" in rows.columns else None
+            result[system] = tuple(
+                SetStats((SetPart(ids, hashes, held[position][mine.to_numpy()].to_numpy()),))
+                if position in held
+                else next(fresh)
+                for position in range(len(self.metrics))
+            )
+        return result
+
+    def _digest(self, chunk: Chunk) -> str:
+        reading = repr((self.source.format, self.source.columns, self.source.set_size, chunk.first_line, chunk.rows))
+        content = file_digest(self.source.path) if self.source.format == "parquet" else ""
+        aligned = [part for name, data in sorted(chunk.aligned.items()) for part in (name, data)]
+        return Cache.key("chunk", reading, content, chunk.header, chunk.payload, *aligned)
+
+    @staticmethod
+    def _value_key(cache: Cache, about: str, metric: Metric) -> str:
+        return cache.key("values", about, str(metric.signature))
+
+
+def _rows_of(systems: BySystem, metrics: tuple[Metric, ...]) -> pl.DataFrame | None:
+    position = next(i for i, metric in enumerate(metrics) if metric.cacheable)
+    frames = []
+    for system, stats in systems.items():
+        part: SetPart = stats[position].parts[0]
+        frame = pl.DataFrame({"id": part.ids, "system": pl.repeat(system, len(part.ids), eager=True)})
+        if part.contexts is not None:
+            frame = frame.with_columns(pl.Series("context_hash", part.contexts))
+        frames.append(frame)
+    return pl.concat(frames) if frames else None
+
+
+def _values_of(systems: BySystem, position: int) -> pl.DataFrame:
+    values = np.concatenate([stats[position].parts[0].values for stats in systems.values()])
+    return pl.DataFrame({str(column): values[:, column] for column in range(values.shape[1])})
+
+
+def merge(parts: Sequence[Any]) -> Any:
+    """Statistics of the whole from those of its parts."""
+    add: Callable[[Any, Any], Any] = operator.add
+    return functools.reduce(add, parts)

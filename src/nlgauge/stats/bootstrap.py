@@ -1,0 +1,45 @@
+"""Bootstrap intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nlgauge.errors import OptionError
+
+Array = np.ndarray[Any, Any]
+_DRAWS_AT_ONCE = 4_000_000
+
+
+def check_level(confidence: float, resamples: int) -> None:
+    """Refuse levels and numbers of resamples that give no interval."""
+    if not 0.5 <= confidence < 1:
+        raise OptionError(f"a confidence level of {confidence:g}; expected at least 0.5 and less than 1, such as 0.95")
+    if resamples < 100:
+        raise OptionError(f"{resamples} resamples; expected at least 100")
+
+
+def bootstrap_mean(values: Array, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
+    """Percentile interval of the mean over items drawn with replacement.
+
+    Values are sorted first, so that the interval depends on the seed and on the values but not on their order.
+    """
+    check_level(confidence, resamples)
+    means = np.concatenate(list(_resampled_means(np.sort(values), resamples, seed)))
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _resampled_means(values: Array, resamples: int, seed: int) -> Iterator[Array]:
+    """Means of resamples, a block at a time; the seed alone fixes them, not the size of a block."""
+    size = len(values)
+    if np.all(values == values[0]):
+        yield np.full(resamples, values[0])
+        return
+    block = max(1, _DRAWS_AT_ONCE // size)
+    rng = np.random.default_rng(seed)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        yield values[rng.integers(0, size, (rows, size), dtype=np.uint32)].mean(axis=1)
