@@ -60,6 +60,21 @@ class Metric(ABC):
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
+    def title(self) -> str:
+        """What to call the metric in a table."""
+        return self.name
+
+    @property
+    def label(self) -> str:
+        """The shortest way to write this metric on the command line."""
+        changed = []
+        for field in dataclasses.fields(self):
+            default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+            if field.name in self.relevant_options() and getattr(self, field.name) != default:
+                changed.append(f"{field.name}={options.show(getattr(self, field.name))}")
+        return f"{self.name}:{','.join(changed)}" if changed else self.name
+
+    @property
     def signature(self) -> Signature:
         """How to make this metric again."""
         return Signature(self.name, {key: options.show(value) for key, value in self.relevant_options().items()})
@@ -166,7 +181,8 @@ class SetMetric(Metric):
             name: _mean(column[~np.isnan(column)]) for name, column in zip(self.part_names(), values.T, strict=False)
         }
         return Score(
-            name=self.name,
+            name=self.title,
+            label=self.label,
             value=_mean(defined),
             n=len(defined),
             signature=signature,

@@ -27,6 +27,11 @@ class ColumnMetric(SetMetric):
     column: str = "value"
 
     @property
+    def title(self) -> str:
+        """The column's name."""
+        return self.column
+
+    @property
     def cacheable(self) -> bool:
         """Reading them again costs as much as reading the cache."""
         return False

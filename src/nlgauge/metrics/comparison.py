@@ -27,6 +27,7 @@ class Comparison:
     """
 
     metric: str
+    metric_label: str
     first: str
     second: str
     difference: float
@@ -56,6 +57,7 @@ def compare(first: Score, second: Score, interval: Interval | None = None) -> Co
     facts = {"test": f"permutation-{PERMUTATIONS}", "ci": f"{how.confidence:g}", "by": f"bootstrap-{how.resamples}"}
     return Comparison(
         metric=first.name,
+        metric_label=first.label,
         first=first.system,
         second=second.system,
         difference=float(np.mean(np.sort(two - one))),
@@ -79,6 +81,7 @@ def _compare_corpora(first: Score, second: Score, how: Interval) -> Comparison:
     facts = {"test": f"jackknife-{len(replicates)}", "ci": f"{how.confidence:g}"}
     return Comparison(
         metric=first.name,
+        metric_label=first.label,
         first=first.system,
         second=second.system,
         difference=difference,

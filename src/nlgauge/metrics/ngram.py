@@ -69,7 +69,10 @@ class NgramMeasure(TokenOptions, SetMetric):
             self.count != "exact" and self.over == "set",
             f"{self.name}: count={self.count} goes with over=corpus; a set is always counted exactly",
         )
-        refuse(self.count != "exact" and self.precision is None, f"{self.name}:count={self.count}; expected exact or hll-4 to hll-18")
+        refuse(
+            self.count != "exact" and self.precision is None,
+            f"{self.name}:count={self.count}; expected exact or hll-4 to hll-18",
+        )
 
     @property
     def precision(self) -> int | None:
@@ -142,7 +145,8 @@ class NgramMeasure(TokenOptions, SetMetric):
             ci = jackknife_interval(value, replicates, interval.confidence)
             facts |= {"ci": f"{interval.confidence:g}", "by": f"jackknife-{len(replicates)}"}
         return Score(
-            name=self.name,
+            name=self.title,
+            label=self.label,
             value=value,
             n=stats.texts,
             signature=self.signature.with_facts(facts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -33,6 +34,7 @@ class Score:
     """
 
     name: str
+    label: str
     value: float
     n: int
     signature: Signature
@@ -48,12 +50,17 @@ class Score:
         """For JSON."""
         return {
             "name": self.name,
+            "label": self.label,
             "system": self.system,
-            "value": self.value,
+            "value": _finite(self.value),
             "ci": None if self.ci is None else list(self.ci),
             "n": self.n,
             "excluded": self.excluded,
-            "parts": dict(self.parts),
+            "parts": {name: _finite(value) for name, value in self.parts.items()},
             "higher_is": self.higher_is,
             "signature": str(self.signature),
         }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

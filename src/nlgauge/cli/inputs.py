@@ -1,0 +1,96 @@
+"""Options that every command that reads files has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nlgauge.errors import OptionError
+
+if TYPE_CHECKING:
+    from nlgauge.data.reading import Source
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="JSONL, CSV, TSV, Parquet or plain text, also .gz or .zst; '-' is standard input. Several files are "
+        "several systems, compared with the first.",
+        show_default=False,
+    ),
+]
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        "-m",
+        metavar="NAME[:OPTION=VALUE,...]",
+        help="A metric, or a printed signature; repeat for more. Default: distinct and cos-sim.",
+        show_default=False,
+    ),
+]
+ValueColumns = Annotated[
+    list[str] | None,
+    typer.Option("--column", metavar="COL", help="Take a column of the file as one more metric.", show_default=False),
+]
+InputFormat = Annotated[
+    str, typer.Option(metavar="FORMAT", help="jsonl, csv, tsv, parquet or text. Default: by name.", show_default=False)
+]
+Responses = Annotated[
+    str | None, typer.Option(metavar="COL", help="List column of responses, or prefix of resp_0, resp_1, ...")
+]
+Text = Annotated[str | None, typer.Option(metavar="COL", help="Column of single texts.")]
+Id = Annotated[str | None, typer.Option("--id", metavar="COL", help="Column of ids.")]
+Context = Annotated[str | None, typer.Option(metavar="COL", help="Column of contexts.")]
+SystemColumn = Annotated[str | None, typer.Option("--system", metavar="COL", help="Column of system names.")]
+EmptyCells = Annotated[
+    str, typer.Option(metavar="error|keep|drop", help="An empty cell of a wide CSV row: an empty response, or none?")
+]
+SetSize = Annotated[int, typer.Option(metavar="N", help="Plain text: every N lines are one set.", show_default=False)]
+Aligned = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PART=FILE", help="Plain text: a file with the context= or references= of each line.",
+        show_default=False,
+    ),
+]  # fmt: skip
+OneSet = Annotated[bool, typer.Option("--one-set", help="Take all texts of a file as one set.")]
+Seed = Annotated[int, typer.Option(help="Seed of every random step.")]
+Level = Annotated[float, typer.Option(help="Confidence level of intervals.")]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.")]
+Processes = Annotated[int, typer.Option(metavar="N", help="Worker processes; 0 decides by file size.")]
+ChunkMb = Annotated[float, typer.Option(metavar="MB", help="How much of a file to hold at a time.")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
+Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Progress on standard error.")]
+
+
+def make_sources(
+    files: list[str],
+    *,
+    input_format: str,
+    columns: dict[str, Any],
+    set_size: int,
+    aligned: list[str] | None,
+    extras: tuple[str, ...] | str,
+) -> list[Source]:
+    """Sources from command-line options; every file is checked before any is read."""
+    from nlgauge.data.columns import Columns
+    from nlgauge.data.reading import Source
+
+    if files.count("-") > 1:
+        raise OptionError("standard input ('-') was named twice")
+    companions = {}
+    for entry in aligned or []:
+        part, equals, path = entry.partition("=")
+        if not equals:
+            raise OptionError(f"--aligned {entry}; expected PART=FILE, as in --aligned context=contexts.txt")
+        companions[part] = path
+    options: dict[str, Any] = {
+        "format": input_format,
+        "columns": Columns(**columns),
+        "set_size": set_size,
+        "aligned": companions,
+        "extras": extras,
+    }
+    return [Source(path=path, **options) for path in files]

@@ -1,0 +1,74 @@
+"""The `nlgauge` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated, Any
+
+import typer
+
+from nlgauge._version import __version__
+from nlgauge.cli import metrics, report, score
+from nlgauge.errors import NLGaugeError
+
+app = typer.Typer(
+    name="nlgauge",
+    help="Gauge generated text, and gauge the gauges.",
+    epilog="Example: nlgauge score examples/system_a.jsonl examples/system_b.jsonl -m distinct -m self-bleu",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("score")(score.score_command)
+app.command("report")(report.report_command)
+app.add_typer(metrics.app, name="metrics")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"nlgauge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Gauge generated text, and gauge the gauges."""
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
+    if not issubclass(category, DeprecationWarning):
+        print(f"nlgauge: warning: {message}", file=sys.stderr)
+
+
+def main() -> None:
+    """Run the command; exit 0 done, 1 a finding the user asked to fail on, 2 bad usage or bad input."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except NLGaugeError as error:
+        _fail(str(error), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written, finished work is in the cache", 130)
+    except MemoryError:
+        _fail("out of memory; try a smaller --chunk-mb, fewer --processes, or --sketch", 2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+
+
+def _fail(message: str, code: int) -> None:
+    safe = message.encode("utf-8", "backslashreplace").decode("utf-8")
+    print(f"nlgauge: error: {safe}", file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""`nlgauge score`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from nlgauge.cli import inputs
+from nlgauge.errors import OptionError
+
+if TYPE_CHECKING:
+    from nlgauge.metrics.score import Score
+
+_SKETCH = "hll-16"
+_EPILOG = (
+    "Examples: nlgauge score out.jsonl -m distinct -m self-bleu:n=3 --confidence  *  "
+    "nlgauge score a.jsonl b.jsonl -m distinct --format json  *  "
+    "nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch"
+)
+
+
+def score_command(
+    files: inputs.Files,
+    metric: inputs.Metrics = None,
+    column: inputs.ValueColumns = None,
+    format: Annotated[str, typer.Option("--format", "-f", help="text, json, csv, markdown or latex.")] = "text",
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Add intervals (always there when systems are compared).")
+    ] = False,
+    level: inputs.Level = 0.95,
+    resamples: inputs.Resamples = 1000,
+    seed: inputs.Seed = 12345,
+    per_item: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write values of single sets to .jsonl, .csv or .parquet.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Paired tests between systems.")] = True,
+    sketch: Annotated[
+        bool, typer.Option("--sketch", help="Estimate corpus-level counts in one pass and little memory.")
+    ] = False,
+    one_set: inputs.OneSet = False,
+    input_format: inputs.InputFormat = "",
+    responses: inputs.Responses = None,
+    text: inputs.Text = None,
+    id: inputs.Id = None,
+    context: inputs.Context = None,
+    system: inputs.SystemColumn = None,
+    empty_cells: inputs.EmptyCells = "error",
+    set_size: inputs.SetSize = 0,
+    aligned: inputs.Aligned = None,
+    processes: inputs.Processes = 0,
+    chunk_mb: inputs.ChunkMb = 8.0,
+    no_cache: inputs.NoCache = False,
+    progress: inputs.Progress = True,
+) -> None:
+    """Score files of response sets or texts, and compare systems.
+
+    Prints a table with a signature for every number. With several files (or a column of system names) each system is
+    compared with the first, on the same contexts: paired permutation test, bootstrap interval of the difference,
+    Holm's correction.
+
+    Examples:
+
+      nlgauge score out.jsonl -m distinct -m self-bleu:n=3 --confidence
+
+      nlgauge score a.jsonl b.jsonl -m distinct --format json
+
+      nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch
+    """
+    from nlgauge.engine.files import check_writable
+    from nlgauge.metrics.comparison import compare_all
+    from nlgauge.metrics.score import Interval
+    from nlgauge.metrics.scoring import RunOptions
+    from nlgauge.metrics.scoring import score as score_files
+    from nlgauge.report import tables
+
+    if format not in tables.FORMATS:
+        raise OptionError(f"--format {format}; expected one of {', '.join(tables.FORMATS)}")
+    if per_item is not None:
+        if per_item.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
+            raise OptionError(f"--per-item {per_item}; expected a name ending in .jsonl, .csv, .tsv or .parquet")
+        check_writable(per_item)
+    made = make_metrics(metric, column, sketch)
+    columns = {
+        "responses": responses, "text": text, "id": id, "context": context, "system": system,
+        "empty_cells": empty_cells,
+    }  # fmt: skip
+    sources = inputs.make_sources(
+        files, input_format=input_format, columns=columns, set_size=set_size, aligned=aligned,
+        extras=tuple(column or ()),
+    )  # fmt: skip
+    several = len(files) > 1
+    interval = Interval(level, resamples, seed)
+    scores = score_files(
+        sources,
+        made,
+        interval=interval if confidence or (several and compare) else None,
+        run=RunOptions(
+            processes=processes,
+            chunk_bytes=int(chunk_mb * (1 << 20)),
+            cache=not no_cache,
+            progress=progress,
+            one_set=one_set,
+        ),
+    )
+    warn_about(scores)
+    systems = {score.system for score in scores}
+    comparisons = compare_all(scores, interval) if compare and len(systems) > 1 else []
+    if per_item is not None:
+        from nlgauge.data.writing import write_table
+
+        write_table(tables.per_item_table(scores), per_item)
+    print(tables.render(scores, comparisons, format))
+
+
+def make_metrics(metric: list[str] | None, column: list[str] | None, sketch: bool = False) -> list[Any]:
+    """Metrics from command-line options."""
+    from nlgauge.metrics.column import ColumnMetric
+    from nlgauge.metrics.registry import create_metric
+
+    specs = metric or ([] if column else ["distinct", "cos-sim"])
+    made = [create_metric(spec) for spec in specs]
+    if sketch:
+        sketched = [getattr(m, "over", "") == "corpus" and m.name != "entropy" for m in made]
+        if not any(sketched):
+            raise OptionError("--sketch goes with a corpus-level count, as in -m distinct:over=corpus")
+        made = [dataclasses.replace(m, count=_SKETCH) if s else m for m, s in zip(made, sketched, strict=True)]
+    return [*made, *(ColumnMetric(column=name) for name in column or [])]
+
+
+def warn_about(scores: list[Score]) -> None:
+    """Say which scores leave sets out."""
+    for score in scores:
+        if score.excluded:
+            print(
+                f"nlgauge: warning: {score.label} has no value on {score.excluded} of {score.excluded + score.n} sets "
+                f"of '{score.system}'; they do not count in its mean",
+                file=sys.stderr,
+            )

@@ -1,0 +1,1 @@
+"""Tables, charts and the report card: shows results, computes none."""
