@@ -40,7 +40,7 @@ _PUBLIC = {
     "score": "nlgauge.metrics.scoring",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["__version__", *sorted(_PUBLIC)]
 
 
 def __getattr__(name: str) -> Any:

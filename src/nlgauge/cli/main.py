@@ -36,14 +36,14 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[  # noqa: ARG001 - handled by its callback
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:
     """Gauge generated text, and gauge the gauges."""
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_place: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *_place: Any, **_more: Any) -> None:
     if not issubclass(category, DeprecationWarning):
         print(f"nlgauge: warning: {message}", file=sys.stderr)
 

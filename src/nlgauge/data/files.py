@@ -155,7 +155,7 @@ def open_bytes(path: str) -> Iterator[ByteStream]:
         yield ByteStream(cast(BinaryIO, sys.stdin.buffer), name)
         return
     try:
-        raw: IO[bytes] = Path(path).open("rb")
+        raw: IO[bytes] = Path(path).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
     with raw:

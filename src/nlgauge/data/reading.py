@@ -136,7 +136,7 @@ class Source:
                 if line.lstrip().startswith(b"["):
                     advice = "found a JSON array; expected one JSON object a line"
                 elif isinstance(error, msgspec.ValidationError):
-                    advice = f"{error}; expected a JSON object such as {{\"context\": …, \"responses\": […]}}"
+                    advice = f'{error}; expected a JSON object such as {{"context": …, "responses": […]}}'
                 else:
                     advice = f"invalid JSON ({error}); expected one JSON object a line"
                 return DataError(advice, file=self.name, line=number)

@@ -25,7 +25,14 @@ def progress_bar(label: str, total: int | None, *, show: bool = True) -> Iterato
 
 def _rich_bar(label: str, total: int | None) -> Iterator[Advance]:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),

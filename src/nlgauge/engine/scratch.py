@@ -8,33 +8,52 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-MEMORY_BUDGET = 1 << 30
+from nlgauge.errors import OutputError
 
-_current: Path | None = None
+MEMORY_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A folder, and how many bytes of intermediate results may stay in memory before they go there."""
+
+    folder: Path
+    memory_bytes: int = MEMORY_BYTES
+
+    def new_file(self) -> Path:
+        """A fresh file name in the folder."""
+        return self.folder / uuid.uuid4().hex
+
+
+_current: Scratch | None = None
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
+def scratch_folder(memory_bytes: int = MEMORY_BYTES) -> Iterator[Scratch]:
     """Make the folder, in `NLGAUGE_SCRATCH` or the system's temporary folder, and remove it at the end."""
     global _current
     parent = os.environ.get("NLGAUGE_SCRATCH")
-    folder = Path(tempfile.mkdtemp(prefix="nlgauge-", dir=parent))
-    before, _current = _current, folder
     try:
-        yield folder
+        folder = Path(tempfile.mkdtemp(prefix="nlgauge-", dir=parent))
+    except OSError as error:
+        raise OutputError(f"scratch folder {parent or tempfile.gettempdir()}: {error.strerror or error}") from error
+    before, _current = _current, Scratch(folder, memory_bytes)
+    try:
+        yield _current
     finally:
         _current = before
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def use_scratch(folder: Path) -> None:
+def use_scratch(scratch: Scratch) -> None:
     """Tell a worker process where its run keeps scratch files."""
     global _current
-    _current = folder
+    _current = scratch
 
 
-def new_scratch_file() -> Path | None:
-    """A fresh file name in the run's folder, or None outside a run (everything then stays in memory)."""
-    return None if _current is None else _current / uuid.uuid4().hex
+def current_scratch() -> Scratch | None:
+    """The run's scratch folder, or None outside a run (everything then stays in memory)."""
+    return _current

@@ -9,10 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from pathlib import Path
 from typing import Any, TypeVar
 
-from nlgauge.engine.scratch import use_scratch
+from nlgauge.engine.scratch import Scratch, use_scratch
 from nlgauge.errors import NLGaugeError
 
 T = TypeVar("T")
@@ -25,9 +24,7 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def ordered_map(
-    function: Callable[[T], R], values: Iterable[T], *, processes: int, scratch: Path
-) -> Iterator[R]:
+def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: int, scratch: Scratch) -> Iterator[R]:
     """Results in the order of the values; with one process, in this one.
 
     Workers are started afresh rather than forked (forking a program with threads may hang), and at most two values a
@@ -55,7 +52,7 @@ def ordered_map(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start(function: Callable[[Any], Any], scratch: Path) -> None:
+def _start(function: Callable[[Any], Any], scratch: Scratch) -> None:
     global _function
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     use_scratch(scratch)

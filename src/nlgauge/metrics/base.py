@@ -12,13 +12,12 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics import options
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Interval, Score
 from nlgauge.metrics.signature import Signature
-
-Array = np.ndarray[Any, Any]
 
 
 class Stats(Protocol):
@@ -151,7 +150,8 @@ class SetMetric(Metric):
             return values[:, 0]
         defined = ~np.isnan(values)
         with np.errstate(invalid="ignore"):
-            return np.where(defined, values, 0.0).sum(axis=1) / defined.sum(axis=1)
+            mean: Array = np.where(defined, values, 0.0).sum(axis=1) / defined.sum(axis=1)
+        return mean
 
     def finish(self, stats: SetStats, interval: Interval | None = None) -> Score:
         """Mean over sets, exactly rounded so that their order does not matter."""

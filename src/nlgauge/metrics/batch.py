@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.data.tables import ResponseSets
 from nlgauge.text.tokens import Tokenizer, TokenTable, text_bytes
 
-Array = np.ndarray[Any, Any]
 JACKKNIFE_GROUPS = 64
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

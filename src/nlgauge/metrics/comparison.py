@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError
 from nlgauge.metrics.score import HigherIs, Interval, Score
-from nlgauge.stats.jackknife import jackknife_interval, jackknife_test
+from nlgauge.stats.jackknife import LeftOut, jackknife_interval, jackknife_test
 from nlgauge.stats.paired import holm, paired_bootstrap, paired_permutation
 
-Array = np.ndarray[Any, Any]
 PERMUTATIONS = 10_000
 
 
@@ -70,24 +70,24 @@ def compare(first: Score, second: Score, interval: Interval | None = None) -> Co
 
 
 def _compare_corpora(first: Score, second: Score, how: Interval) -> Comparison:
-    if first.replicates is None or second.replicates is None:
+    if first.left_out is None or second.left_out is None:
         raise DataError(
             f"{first.name} over a whole corpus has no interval here, so systems cannot be compared; measure each set"
         )
-    if len(first.replicates) != len(second.replicates):
+    if not np.array_equal(first.left_out.sizes, second.left_out.sizes):
         raise DataError(f"{first.system} and {second.system} do not share their contexts; a paired test needs the same")
     difference = second.value - first.value
-    replicates = second.replicates - first.replicates
-    facts = {"test": f"jackknife-{len(replicates)}", "ci": f"{how.confidence:g}"}
+    left_out = LeftOut(second.left_out.values - first.left_out.values, first.left_out.sizes)
+    facts = {"test": f"jackknife-{len(left_out)}", "ci": f"{how.confidence:g}"}
     return Comparison(
         metric=first.name,
         metric_label=first.label,
         first=first.system,
         second=second.system,
         difference=difference,
-        ci=jackknife_interval(difference, replicates, how.confidence),
-        p=jackknife_test(difference, replicates),
-        n=len(replicates),
+        ci=jackknife_interval(difference, left_out, how.confidence),
+        p=jackknife_test(difference, left_out),
+        n=len(left_out),
         higher_is=first.higher_is,
         signature=str(replace(first.signature, facts=facts)),
     )
@@ -101,9 +101,10 @@ def compare_all(scores: Sequence[Score], interval: Interval | None = None) -> li
         compare(base, score, interval)
         for base in baseline
         for score in scores
-        if score.system != systems[0] and str(replace(score.signature, facts={})) == str(replace(base.signature, facts={}))
+        if score.system != systems[0]
+        and str(replace(score.signature, facts={})) == str(replace(base.signature, facts={}))
     ]
-    adjusted = holm(np.array([comparison.p for comparison in made])) if made else []
+    adjusted = holm(np.array([comparison.p for comparison in made]))
     return [replace(comparison, p_holm=float(p)) for comparison, p in zip(made, adjusted, strict=True)]
 
 

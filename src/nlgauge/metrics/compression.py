@@ -7,15 +7,14 @@ import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs
-
-Array = np.ndarray[Any, Any]
 
 
 def _gzip(data: bytes) -> int:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.ngram import TokenOptions
 from nlgauge.metrics.options import Orders
 from nlgauge.metrics.score import HigherIs
 
-Array = np.ndarray[Any, Any]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CosineSimilarity(TokenOptions, SetMetric):
     """Minus the mean cosine of n-gram count vectors over the pairs of a set, averaged over the orders.
 
-    `variant=paper`: a text is always similar to itself, so texts too short for an n-gram have cosine 1 if equal, else 0.
-    `variant=reference` follows the code released with paper 1: without a common n-gram the cosine is 0, so {ok, ok, ok}
-    scores -0.20 for n = 1-5 instead of -1.
+    `variant=paper`: a text is always similar to itself, so texts too short for an n-gram have cosine 1 if equal, 0 if
+    not. `variant=reference` follows the code released with paper 1: without a common n-gram the cosine is 0, so
+    {ok, ok, ok} scores -0.20 for n = 1-5 instead of -1.
     """
 
     name: ClassVar[str] = "cos-sim"

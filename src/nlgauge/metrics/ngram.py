@@ -10,15 +10,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric, SetMetric, refuse
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.options import Orders
 from nlgauge.metrics.score import HigherIs, Interval, Score
+from nlgauge.stats.jackknife import LeftOut, jackknife_interval
 from nlgauge.text.census import Census, Sketch, Summary
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
-Array = np.ndarray[Any, Any]
 BERT_VOCABULARY = 30522
 
 
@@ -41,9 +42,9 @@ class TokenOptions(Metric):
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """A census or sketch of n-grams, with the number of texts."""
+    """A census or sketch of n-grams, with the number of texts in each group (in one group when not grouped)."""
 
-    texts: int
+    texts: Array
     grams: Census | Sketch
 
     def __add__(self, other: CorpusStats) -> CorpusStats:
@@ -112,7 +113,7 @@ class NgramMeasure(TokenOptions, SetMetric):
             return super().collect(batch)
         tokens = batch.tokens(self.tokenizer)
         if self.precision is not None:
-            return CorpusStats(len(tokens), Sketch.of(tokens, self.n, self.precision))
+            return CorpusStats(np.array([len(tokens)]), Sketch.of(tokens, self.n, self.precision))
         groups = None if self._keeps_counts else batch.text_groups()
         census = Census.of(
             tokens,
@@ -121,7 +122,8 @@ class NgramMeasure(TokenOptions, SetMetric):
             groups=0 if groups is None else JACKKNIFE_GROUPS,
             counts=self._keeps_counts,
         )
-        return CorpusStats(len(tokens), census)
+        texts = np.array([len(tokens)]) if groups is None else np.bincount(groups, minlength=JACKKNIFE_GROUPS)
+        return CorpusStats(texts, census)
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or the corpus' value."""
@@ -132,28 +134,26 @@ class NgramMeasure(TokenOptions, SetMetric):
         value = self._average(list(parts.values()))
         if math.isnan(value):
             raise DataError(f"{self.name} has no value: the corpus has no n-gram of order {self.n}")
-        replicates = self._replicates(summaries) if interval is not None else None
+        left_out = self._left_out(summaries, stats.texts) if interval is not None else None
         facts: dict[str, str] = {}
         if self.precision is not None:
             from nlgauge.text.sketch import relative_error
 
             facts["error"] = f"{relative_error(self.precision):.2%}"
         ci = None
-        if interval is not None and replicates is not None:
-            from nlgauge.stats.jackknife import jackknife_interval
-
-            ci = jackknife_interval(value, replicates, interval.confidence)
-            facts |= {"ci": f"{interval.confidence:g}", "by": f"jackknife-{len(replicates)}"}
+        if interval is not None and left_out is not None:
+            ci = jackknife_interval(value, left_out, interval.confidence)
+            facts |= {"ci": f"{interval.confidence:g}", "by": f"jackknife-{len(left_out)}"}
         return Score(
             name=self.title,
             label=self.label,
             value=value,
-            n=stats.texts,
+            n=int(stats.texts.sum()),
             signature=self.signature.with_facts(facts),
             higher_is=self.higher_is,
             ci=ci,
             parts=parts,
-            replicates=replicates,
+            left_out=left_out,
         )
 
     def _of_summary(self, summary: Summary, n: int) -> float:
@@ -162,15 +162,21 @@ class NgramMeasure(TokenOptions, SetMetric):
     def _average(self, parts: list[float]) -> float:
         return float(self.combine(np.array([parts]))[0])
 
-    def _replicates(self, summaries: list[Summary]) -> Array | None:
+    def _left_out(self, summaries: list[Summary], texts: Array) -> LeftOut | None:
         if self._keeps_counts or self.precision is not None:
             return None
         columns = [
             self.of_counts(s.different - s.group_only, s.total - s.group_total, n)
             for s, n in zip(summaries, self.n, strict=True)
         ]
-        used = summaries[0].group_total > 0
-        return self.combine(np.stack(columns, axis=1))[used] if used.sum() > 1 else None
+        used = texts > 0
+        return LeftOut(self.combine(np.stack(columns, axis=1))[used], texts[used]) if used.sum() > 1 else None
+
+
+def _ratio(count: Array, base: Array, nothing: float = math.nan) -> Array:
+    """`count / base`, and `nothing` where the base is 0."""
+    ratio: Array = np.divide(count, base, out=np.full(len(base), nothing), where=base > 0)
+    return ratio
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +197,7 @@ class Distinct(NgramMeasure):
     def of_counts(self, different: Array, total: Array, n: int) -> Array:
         """Share of n-grams that differ."""
         nothing = 0.0 if self.variant == "reference" or n == 1 else math.nan
-        return np.divide(different, total, out=np.full(len(total), nothing), where=total > 0)
+        return _ratio(different, total, nothing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +214,7 @@ class TypeTokenRatio(NgramMeasure):
 
     def of_counts(self, different: Array, total: Array, n: int) -> Array:  # noqa: ARG002 - same for every order
         """Types divided by tokens."""
-        return np.divide(different, total, out=np.full(len(total), math.nan), where=total > 0)
+        return _ratio(different, total)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,7 +263,7 @@ class ExpectationAdjustedDistinct(NgramMeasure):
     def of_counts(self, different: Array, total: Array, n: int) -> Array:
         """Different n-grams relative to what chance would give."""
         expected = expected_distinct(total, self.possible(n))
-        return np.divide(different, expected, out=np.full(len(total), math.nan), where=total > 0)
+        return _ratio(different, expected)
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """As every n-gram measure, with V in the signature."""
@@ -273,8 +279,10 @@ def expected_distinct(total: Array, possible: float) -> Array:
     """
     total = np.asarray(total, dtype=np.float64)
     if possible == 1:
-        return np.minimum(total, 1.0)
-    return -possible * np.expm1(total * np.log1p(-1.0 / possible))
+        expected: Array = np.minimum(total, 1.0)
+    else:
+        expected = -possible * np.expm1(total * np.log1p(-1.0 / possible))
+    return expected
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,6 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any, Literal, TypeVar, Union
 
 from nlgauge.errors import OptionError, UnknownName
@@ -18,6 +17,7 @@ class Orders(tuple[int, ...]):
     """Which n of n-grams: `1-5`, `2`, or `1+3`; scores of several are averaged with equal weights."""
 
     def __new__(cls, value: int | str | tuple[int, ...] | range | list[int]) -> Orders:
+        """From a number, a sequence of numbers or their written form."""
         if isinstance(value, str):
             try:
                 parts = [part.split("-") for part in value.split("+")]
@@ -36,7 +36,6 @@ class Orders(tuple[int, ...]):
         return "+".join(map(str, self))
 
 
-@lru_cache(maxsize=256)
 def _hints(cls: type) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 

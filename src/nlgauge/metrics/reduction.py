@@ -1,4 +1,4 @@
-"""From similarity to diversity: any symmetric similarity of two texts becomes a diversity metric (paper 1, section 5)."""
+"""From similarity to diversity: any symmetric similarity of two texts gives a diversity metric (paper 1, section 5)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, ClassVar
+from itertools import combinations, pairwise
+from typing import ClassVar
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.errors import OptionError, UnknownName
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs
 
-Array = np.ndarray[Any, Any]
 Similarity = Callable[[str, str], float]
 
 
@@ -88,4 +88,4 @@ class PairReduction(SetMetric):
         """Minus the mean similarity of each set."""
         similarity = self.function()
         texts, offsets = batch.sets.texts.to_list(), batch.sets.offsets
-        return np.array([reduce_pairs(texts[a:b], similarity) for a, b in zip(offsets[:-1], offsets[1:], strict=True)])
+        return np.array([reduce_pairs(texts[a:b], similarity) for a, b in pairwise(offsets)])

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from nlgauge.metrics.signature import Signature
+from nlgauge.stats.jackknife import LeftOut
 
 HigherIs = Literal["more diverse", "less diverse", "better", "worse"]
 
@@ -29,7 +29,7 @@ class Score:
     """One number, with what is needed to defend it.
 
     `parts` are the numbers that `value` averages (one an n-gram order). `per_item` has `id` and `value`, a row a set;
-    it is None for a measure of a whole corpus, which has `replicates` instead when an interval was asked for: its
+    it is None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its
     values with each group of texts left out. `excluded` sets had no defined value and do not count in `value`.
     """
 
@@ -42,7 +42,7 @@ class Score:
     ci: tuple[float, float] | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
     per_item: pl.DataFrame | None = field(default=None, repr=False, compare=False)
-    replicates: np.ndarray[Any, Any] | None = field(default=None, repr=False, compare=False)
+    left_out: LeftOut | None = field(default=None, repr=False, compare=False)
     excluded: int = 0
     system: str = ""
 

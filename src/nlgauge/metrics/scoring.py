@@ -18,7 +18,7 @@ from nlgauge.data.reading import Source, Table
 from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.engine.cache import Cache, file_digest
 from nlgauge.engine.progress import progress_bar
-from nlgauge.engine.scratch import scratch_folder
+from nlgauge.engine.scratch import MEMORY_BYTES, Scratch, scratch_folder
 from nlgauge.engine.workers import available_cores, ordered_map
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric, SetMetric, SetPart, SetStats
@@ -27,7 +27,6 @@ from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import create_metric
 from nlgauge.metrics.score import Interval, Score
 
-Array = np.ndarray[Any, Any]
 BySystem = dict[str, tuple[Any, ...]]
 _WORTH_CACHING = 256 << 10
 _WORTH_PROCESSES = 64 << 20
@@ -38,7 +37,7 @@ class RunOptions:
     """How to run: results do not depend on any of these.
 
     `processes=0` uses one process for small files and every core for large ones; `one_set` takes all texts of a file as
-    a single set.
+    a single set; n-grams of a corpus beyond `memory_bytes` go to disk.
     """
 
     processes: int = 0
@@ -46,6 +45,7 @@ class RunOptions:
     cache: bool = True
     progress: bool = False
     one_set: bool = False
+    memory_bytes: int = MEMORY_BYTES
 
     def __post_init__(self) -> None:
         if self.processes < 0:
@@ -79,7 +79,7 @@ def score(
         raise OptionError(f"the same metric stands twice: {min(twice)}")
     options = run or RunOptions()
     grouped = interval is not None
-    with scratch_folder() as scratch:
+    with scratch_folder(options.memory_bytes) as scratch:
         if isinstance(data, ResponseSets | Items):
             found = [_score_table(data, made, grouped, options)]
             names = [""]
@@ -134,7 +134,7 @@ def _score_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, optio
 
 
 def _score_source(
-    source: Source, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, scratch: Path
+    source: Source, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, scratch: Scratch
 ) -> BySystem:
     size = Path(source.path).stat().st_size if source.path != STDIN else None
     if options.one_set:

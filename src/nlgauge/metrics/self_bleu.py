@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.metrics.base import SetMetric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.ngram import TokenOptions
 from nlgauge.metrics.score import HigherIs
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,4 +47,5 @@ class SelfBleu(TokenOptions, SetMetric):
 
     def per_set(self, batch: Batch) -> Array:
         """Mean BLEU of each set."""
-        return np.add.reduceat(self.per_text(batch), batch.sets.offsets[:-1]) / batch.sets.sizes
+        means: Array = np.add.reduceat(self.per_text(batch), batch.sets.offsets[:-1]) / batch.sets.sizes
+        return means

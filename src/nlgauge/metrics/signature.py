@@ -13,7 +13,7 @@ _ESCAPES = {"%": "%25", "|": "%7C", ",": "%2C", "\n": "%0A"}
 
 @dataclass(frozen=True)
 class Signature:
-    """`name|option:value|…|v:version`, followed after `|#` by facts about the result, such as how its interval was made.
+    """`name|option:value|…|v:version`, and after `|#` facts about the result, such as how its interval was made.
 
     >>> str(Signature("distinct", {"n": "1-5", "tok": "space"}, version="0.1.0"))
     'distinct|n:1-5|tok:space|v:0.1.0'

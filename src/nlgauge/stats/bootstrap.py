@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.errors import OptionError
 
-Array = np.ndarray[Any, Any]
 _DRAWS_AT_ONCE = 4_000_000
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
 
-Array = np.ndarray[Any, Any]
 _EXACT_UP_TO = 16
 _SIGNS_AT_ONCE = 8_000_000
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from nlgauge.engine.scratch import MEMORY_BUDGET, new_scratch_file
+from nlgauge.arrays import Array
+from nlgauge.engine.scratch import current_scratch
 from nlgauge.errors import OutputError
 from nlgauge.text.tokens import TokenTable
 
-Array = np.ndarray[Any, Any]
 _SLICES = 64
 
 
@@ -71,7 +71,12 @@ class Census:
 
     @classmethod
     def of(
-        cls, tokens: TokenTable, orders: Sequence[int], *, text_groups: Array | None = None, groups: int = 0,
+        cls,
+        tokens: TokenTable,
+        orders: Sequence[int],
+        *,
+        text_groups: Array | None = None,
+        groups: int = 0,
         counts: bool = False,
     ) -> Census:
         """Take the n-grams of these texts."""
@@ -112,7 +117,8 @@ class Census:
         return sum(part.nbytes for part in arrays if isinstance(part, np.ndarray))
 
     def _trimmed(self) -> Census:
-        return self.spilled() if self._bytes_in_memory() > MEMORY_BUDGET else self
+        scratch = current_scratch()
+        return self.spilled() if scratch and self._bytes_in_memory() > scratch.memory_bytes else self
 
     def spilled(self) -> Census:
         """The same census with its in-memory runs moved to one file an order; unchanged outside a run."""
@@ -122,9 +128,10 @@ class Census:
 
     def _spill(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
         live = [run for run in runs if isinstance(run.keys, np.ndarray)]
-        place = new_scratch_file()
-        if place is None or not live:
+        scratch = current_scratch()
+        if scratch is None or not live:
             return runs
+        place = scratch.new_file()
         keys, marks, offsets = self._merge(live)
         kept = tuple(run for run in runs if not isinstance(run.keys, np.ndarray))
         mark_place = place.with_suffix(".marks")
@@ -148,7 +155,7 @@ class Census:
             return merged, marks, offsets
         sizes = (ends - starts).sum(axis=0)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        order = np.concatenate([np.arange(a, b) for p in range(starts.shape[1]) for a, b in zip(starts[:, p], ends[:, p], strict=True)])
+        order = np.concatenate([np.arange(a, b) for a, b in zip(starts.T.ravel(), ends.T.ravel(), strict=True)])
         return keys[order], marks[order] if len(marks) else marks, offsets
 
     def summarise(self) -> list[Summary]:

@@ -6,14 +6,12 @@ for one with probability 2^-76, that is, one miscount in 20,000 runs over three 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.text.compiled import kernel
 from nlgauge.text.split_kernels import _mix
 
-Array = np.ndarray[Any, Any]
 PARTITION_BITS = 12
 PARTITIONS = 1 << PARTITION_BITS
 

@@ -6,13 +6,10 @@ the pair (rank of its first n-1 tokens, last token), which is exact and costs on
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.text.compiled import kernel
-
-Array = np.ndarray[Any, Any]
 
 
 @kernel
@@ -79,9 +76,7 @@ def set_entropy(ranks: Array, different: Array, texts: Array, sets: Array, order
 
 
 @kernel
-def set_cosine(
-    ranks: Array, different: Array, texts: Array, sets: Array, order: int, whole_when_short: bool
-) -> Array:
+def set_cosine(ranks: Array, different: Array, texts: Array, sets: Array, order: int, whole_when_short: bool) -> Array:
     """Mean cosine over the pairs of texts of each set, from count vectors of n-grams, without a loop over pairs.
 
     A text too short for an n-gram is similar to nothing, or, with `whole_when_short`, exactly to texts equal to it.
@@ -190,10 +185,8 @@ def leave_one_out_bleu(
             else:
                 below = ordered[place - 1] if place > 0 else -1
                 above = ordered[place + 1] if place + 1 < size else -1
-                if below < 0 or (above >= 0 and above - length < length - below):
-                    closest = above
-                else:
-                    closest = below
+                nearer_above = below < 0 or (above >= 0 and above - length < length - below)
+                closest = above if nearer_above else below
             penalty = 1.0 if length > closest else np.exp(1.0 - closest / length)
             scores[first + t] = penalty * np.exp(logs)
     return scores

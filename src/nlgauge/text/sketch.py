@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from nlgauge.arrays import Array
+
 _RANKS = 64
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from nlgauge.arrays import Array
 from nlgauge.text.compiled import kernel
-
-Array = np.ndarray[Any, Any]
 
 
 @kernel
@@ -89,7 +88,7 @@ def split_characters(data: Array, text_offsets: Array) -> tuple[Array, Array, Ar
 
 
 @kernel
-def _mix(h: int) -> Any:
+def _mix(h: Any) -> Any:
     """The finaliser of splitmix64: every input bit moves every output bit."""
     h ^= h >> np.uint64(30)
     h *= np.uint64(0xBF58476D1CE4E5B9)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from nlgauge.errors import MissingExtra, ModelError, OptionError, UnknownName
+from nlgauge.arrays import Array
+from nlgauge.engine.cache import file_digest
+from nlgauge.errors import MissingExtra, ModelError, UnknownName
 
-Array = np.ndarray[Any, Any]
-
-# Runs of letters, marks, digits and underscores, with inner apostrophes ("don't"), or any single other visible character.
+# Runs of letters, marks, digits and underscores with inner apostrophes ("don't"), or one other visible character.
 _WORD = r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|[^\w\s]"
 
 
@@ -87,7 +85,7 @@ def canonical_tokenizer(name: str) -> str:
         return name
     if name.startswith("hf:"):
         path, _, claimed = name.removeprefix("hf:").partition("@")
-        digest = _file_hash(path)
+        digest = file_digest(path)[:12]
         if claimed and claimed != digest:
             raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is another tokeniser")
         return f"hf:{path}@{digest}"
@@ -134,7 +132,7 @@ def _word(texts: pl.Series) -> TokenTable:
 def _sacrebleu_13a(texts: pl.Series) -> TokenTable:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    cut = Tokenizer13a()
+    cut: Callable[[str], str] = Tokenizer13a()  # type: ignore[no-untyped-call]
     return _space(pl.Series([cut(text) for text in texts], dtype=pl.String))
 
 
@@ -149,28 +147,20 @@ _CUTTERS: dict[str, Callable[[pl.Series], TokenTable]] = {
 
 def _encode(name: str, texts: pl.Series) -> pl.Series:
     path = name.removeprefix("hf:").partition("@")[0]
-    encodings = _load_hf(path).encode_batch_fast(texts.to_list(), add_special_tokens=False)
+    encodings = _load_hf(path, file_digest(path)).encode_batch(texts.to_list(), add_special_tokens=False)
     return pl.Series([encoding.tokens for encoding in encodings], dtype=pl.List(pl.String))
 
 
 @lru_cache(maxsize=4)
-def _load_hf(path: str) -> Any:
+def _load_hf(path: str, _digest: str) -> Any:
     try:
         from tokenizers import Tokenizer as HuggingFaceTokenizer
     except ImportError as error:
         raise MissingExtra.needs("a tokenizer file", "tokenizers") from error
     try:
         return HuggingFaceTokenizer.from_file(path)
-    except Exception as error:  # noqa: BLE001 - the library raises bare Exception for a bad file
+    except Exception as error:  # the library raises nothing narrower for a bad file
         raise ModelError(f"{path}: not a tokenizer file ({error}); expected a tokenizer.json") from error
-
-
-@lru_cache(maxsize=16)
-def _file_hash(path: str) -> str:
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
-    except OSError as error:
-        raise OptionError(f"tokenizer file {path}: {error.strerror}") from error
 
 
 def _from_token_lists(lists: pl.Series) -> TokenTable:

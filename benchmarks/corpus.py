@@ -1,0 +1,114 @@
+"""The text that everything is measured on: made here, seeded, the same on every machine.
+
+Words follow Zipf's law. More often than not a word is followed by one of its few habitual successors, so that phrases
+recur as they do in real text and long n-grams are neither all different nor all alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+RECIPE = "zipf-1"  # part of every file name: change it when the text changes
+SEED = 20240607
+VOCABULARY = 100_000
+EXPONENT = 1.0
+TOKENS_A_TEXT = 15
+TEXTS_A_SET = 10
+_SUCCESSORS = 6
+_HABIT = 0.6
+_BLOCK = 50_000
+_LENGTHS = {2: 0.01, 3: 0.04, 4: 0.1, 5: 0.15, 6: 0.2, 7: 0.2, 8: 0.18, 9: 0.12}
+
+
+def texts_file(folder: Path, texts: int) -> Path:
+    """A file of plain text, one a line."""
+
+    def write(out: TextIO) -> None:
+        out.writelines(f"{text}\n" for text in islice(_texts(), texts))
+
+    return _made(folder / f"{RECIPE}-{texts}.txt", write)
+
+
+def sets_file(folder: Path, texts: int) -> Path:
+    """The same texts as JSON lines of response sets."""
+
+    def write(out: TextIO) -> None:
+        out.writelines(islice(_set_lines(), texts // TEXTS_A_SET))
+
+    return _made(folder / f"{RECIPE}-{texts}.jsonl", write)
+
+
+def large_sets_file(folder: Path, size: int) -> Path:
+    """JSON lines of response sets, ended with the line that reaches `size` bytes."""
+
+    def write(out: TextIO) -> None:
+        written = 0
+        for line in _set_lines():
+            written += out.write(line)
+            if written >= size:
+                return
+
+    path = folder / f"{RECIPE}-{size}-bytes.jsonl"
+    if path.exists() and path.stat().st_size < size:
+        path.unlink()
+    return _made(path, write)
+
+
+def _made(path: Path, write: Callable[[TextIO], None]) -> Path:
+    """The file, written if it is not there; under another name until it is whole."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        with unfinished.open("w", encoding="ascii", newline="\n") as out:
+            write(out)
+        unfinished.rename(path)
+    return path
+
+
+def _set_lines() -> Iterator[str]:
+    texts = _texts()
+    for number in count():
+        yield json.dumps({"id": f"set-{number}", "responses": list(islice(texts, TEXTS_A_SET))}) + "\n"
+
+
+def _texts() -> Iterator[str]:
+    """Endless; a longer file starts with the texts of a shorter one."""
+    words, cumulative, successors = _language()
+    for block in count():
+        rng = np.random.default_rng([SEED, 1, block])
+        ids = np.searchsorted(cumulative, rng.random((_BLOCK, TOKENS_A_TEXT)))
+        follows = rng.random(ids.shape) < _HABIT
+        which = rng.integers(_SUCCESSORS, size=ids.shape)
+        for i in range(1, TOKENS_A_TEXT):
+            ids[:, i] = np.where(follows[:, i], successors[ids[:, i - 1], which[:, i]], ids[:, i])
+        yield from map(" ".join, words[ids].tolist())
+
+
+@cache
+def _language() -> tuple[Array, Array, Array]:
+    """The words from frequent to rare, their cumulative probabilities, and the habitual successors of each."""
+    rng = np.random.default_rng([SEED, 0])
+    words: dict[str, None] = {}
+    while len(words) < VOCABULARY:
+        letters = rng.choice(list("etaoinshrdlucmfwypvbgkqjxz"), size=(VOCABULARY, max(_LENGTHS)))
+        lengths = rng.choice(list(_LENGTHS), size=VOCABULARY, p=list(_LENGTHS.values()))
+        words.update(dict.fromkeys("".join(row[:k]) for row, k in zip(letters.tolist(), lengths, strict=True)))
+    chosen = list(words)[:VOCABULARY]
+    effort = np.array([len(word) for word in chosen]) + rng.normal(0, 1.5, VOCABULARY)
+    ranked = np.array(chosen, dtype=object)[np.argsort(effort)]
+    weights = np.arange(1, VOCABULARY + 1) ** -EXPONENT
+    cumulative = np.cumsum(weights / weights.sum())
+    cumulative[-1] = 1.0
+    successors = np.searchsorted(cumulative, rng.random((VOCABULARY, _SUCCESSORS)))
+    itself = successors == np.arange(VOCABULARY)[:, None]
+    successors[itself] = (successors[itself] + 1) % VOCABULARY
+    return ranked, cumulative, successors

@@ -1,0 +1,9 @@
+"""The type of arrays in signatures."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, Any]

@@ -1,0 +1,125 @@
+"""What every registered metric must do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nlgauge
+from nlgauge.data.tables import ResponseSets
+from nlgauge.errors import DataError
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.registry import _BUILT_IN, create_metric
+from nlgauge.metrics.score import Interval
+
+VARIANTS = [
+    *(name for name in _BUILT_IN if name != "column"),
+    "column:column=human",
+    "distinct:variant=reference",
+    "distinct:over=corpus",
+    "distinct:over=corpus,count=hll-12",
+    "distinct:n=1+3,case=lower,tok=word",
+    "cos-sim:variant=reference,tok=char",
+    "self-bleu:n=2,smooth=none,tok=13a",
+    "entropy:over=corpus,n=1-3",
+    "ead:over=set,vocab=500,n=1-2",
+    "ttr:over=set,n=2",
+    "compression:by=zstd",
+]
+
+
+@pytest.fixture(scope="module")
+def table(examples: Path) -> ResponseSets:
+    sets = nlgauge.read(str(examples / "system_a.jsonl"))
+    assert isinstance(sets, ResponseSets)
+    rng = np.random.default_rng(5)
+    import polars as pl
+
+    return replace(sets, frame=sets.frame.with_columns(pl.Series("human", rng.random(len(sets)))))
+
+
+def finish(metric: Any, tables: list[ResponseSets], interval: Interval | None = None) -> Any:
+    parts = [metric.collect(Batch(sets, grouped=interval is not None)) for sets in tables]
+    stats = parts[0]
+    for part in parts[1:]:
+        stats = stats + part
+    return metric.finish(stats, interval)
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_merging_parts_equals_the_whole(spec: str, table: ResponseSets) -> None:
+    metric, interval = create_metric(spec), Interval(resamples=200)
+    whole = finish(metric, [table], interval)
+    for cuts in ([10], [1, 2, 30], list(range(1, len(table)))):
+        edges = [0, *cuts, len(table)]
+        parts = [table.select(np.arange(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+        merged = finish(metric, parts, interval)
+        assert (merged.value, merged.ci, merged.n) == (whole.value, whole.ci, whole.n)
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_the_order_of_sets_does_not_matter(spec: str, table: ResponseSets) -> None:
+    metric, interval = create_metric(spec), Interval(resamples=200)
+    whole = finish(metric, [table], interval)
+    shuffled = table.select(np.random.default_rng(1).permutation(len(table)))
+    again = finish(metric, [shuffled], interval)
+    assert (again.value, again.ci) == (whole.value, whole.ci)
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_the_order_of_responses_in_a_set_does_not_matter(spec: str, table: ResponseSets) -> None:
+    metric = create_metric(spec)
+    rng = np.random.default_rng(2)
+    order = np.concatenate([a + rng.permutation(b - a) for a, b in zip(table.offsets, table.offsets[1:], strict=False)])
+    shuffled = replace(table, texts=table.texts.gather(order))
+    assert finish(metric, [shuffled]).value == pytest.approx(finish(metric, [table]).value, abs=1e-14)
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_a_seed_reproduces_the_interval_and_another_seed_gives_another(spec: str, table: ResponseSets) -> None:
+    metric = create_metric(spec)
+    first = finish(metric, [table], Interval(seed=1, resamples=200))
+    assert finish(metric, [table], Interval(seed=1, resamples=200)).ci == first.ci
+    if first.ci is None:
+        assert "ci" not in first.signature.facts
+    else:
+        assert first.ci[0] < first.value < first.ci[1]
+        if "seed" in first.signature.facts:
+            assert finish(metric, [table], Interval(seed=2, resamples=200)).ci != first.ci
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_the_signature_makes_the_metric_again(spec: str, table: ResponseSets) -> None:
+    score = finish(create_metric(spec), [table], Interval(resamples=200))
+    again = create_metric(str(score.signature))
+    assert again == create_metric(spec)
+    assert create_metric(again.label) == again
+    assert finish(again, [table]).value == score.value
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_scores_go_to_json_and_values_of_sets_average_to_the_score(spec: str, table: ResponseSets) -> None:
+    score = finish(create_metric(spec), [table])
+    assert json.loads(json.dumps(score.to_dict(), allow_nan=False))["value"] == score.value
+    if score.per_item is not None:
+        assert score.per_item["id"].to_list() == table.ids.to_list()
+        assert float(score.per_item["value"].mean()) == pytest.approx(score.value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec", VARIANTS)
+def test_empty_input_is_a_clear_error(spec: str) -> None:
+    with pytest.raises(DataError, match="empty|no rows"):
+        nlgauge.score([], [spec])
+    with pytest.raises(DataError, match="empty"):
+        nlgauge.score([[]], [spec])
+
+
+@pytest.mark.parametrize("spec", [v for v in VARIANTS if create_metric(v).needs > 1])
+def test_too_few_responses_are_an_error_that_names_the_set(spec: str) -> None:
+    with pytest.raises(DataError, match="set '1' has 1 response; .* needs at least 2"):
+        nlgauge.score([["a", "b"], ["alone"]], [spec])
