@@ -26,6 +26,7 @@ TEXTS_A_SET = 10
 _SUCCESSORS = 6
 _HABIT = 0.6
 _BLOCK = 50_000
+_LONGEST_LINE = 10_000
 _LENGTHS = {2: 0.01, 3: 0.04, 4: 0.1, 5: 0.15, 6: 0.2, 7: 0.2, 8: 0.18, 9: 0.12}
 
 
@@ -58,7 +59,7 @@ def large_sets_file(folder: Path, size: int) -> Path:
                 return
 
     path = folder / f"{RECIPE}-{size}-bytes.jsonl"
-    if path.exists() and path.stat().st_size < size:
+    if path.exists() and not size <= path.stat().st_size < size + _LONGEST_LINE:
         path.unlink()
     return _made(path, write)
 
@@ -67,7 +68,7 @@ def _made(path: Path, write: Callable[[TextIO], None]) -> Path:
     """The file, written if it is not there; under another name until it is whole."""
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
+        unfinished = path.with_name(f"{path.name}.unfinished")
         with unfinished.open("w", encoding="ascii", newline="\n") as out:
             write(out)
         unfinished.rename(path)

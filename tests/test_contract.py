@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_merging_parts_equals_the_whole(spec: str, table: ResponseSets) -> None:
     whole = finish(metric, [table], interval)
     for cuts in ([10], [1, 2, 30], list(range(1, len(table)))):
         edges = [0, *cuts, len(table)]
-        parts = [table.select(np.arange(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+        parts = [table.select(np.arange(a, b)) for a, b in pairwise(edges)]
         merged = finish(metric, parts, interval)
         assert (merged.value, merged.ci, merged.n) == (whole.value, whole.ci, whole.n)
 
@@ -75,7 +76,7 @@ def test_the_order_of_sets_does_not_matter(spec: str, table: ResponseSets) -> No
 def test_the_order_of_responses_in_a_set_does_not_matter(spec: str, table: ResponseSets) -> None:
     metric = create_metric(spec)
     rng = np.random.default_rng(2)
-    order = np.concatenate([a + rng.permutation(b - a) for a, b in zip(table.offsets, table.offsets[1:], strict=False)])
+    order = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(table.offsets)])
     shuffled = replace(table, texts=table.texts.gather(order))
     assert finish(metric, [shuffled]).value == pytest.approx(finish(metric, [table]).value, abs=1e-14)
 
@@ -108,12 +109,12 @@ def test_scores_go_to_json_and_values_of_sets_average_to_the_score(spec: str, ta
     assert json.loads(json.dumps(score.to_dict(), allow_nan=False))["value"] == score.value
     if score.per_item is not None:
         assert score.per_item["id"].to_list() == table.ids.to_list()
-        assert float(score.per_item["value"].mean()) == pytest.approx(score.value)  # type: ignore[arg-type]
+        assert score.per_item["value"].mean() == pytest.approx(score.value)
 
 
 @pytest.mark.parametrize("spec", VARIANTS)
 def test_empty_input_is_a_clear_error(spec: str) -> None:
-    with pytest.raises(DataError, match="empty|no rows"):
+    with pytest.raises(DataError, match=r"empty|no rows"):
         nlgauge.score([], [spec])
     with pytest.raises(DataError, match="empty"):
         nlgauge.score([[]], [spec])
@@ -121,5 +122,5 @@ def test_empty_input_is_a_clear_error(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", [v for v in VARIANTS if create_metric(v).needs > 1])
 def test_too_few_responses_are_an_error_that_names_the_set(spec: str) -> None:
-    with pytest.raises(DataError, match="set '1' has 1 response; .* needs at least 2"):
+    with pytest.raises(DataError, match=r"set '1' has 1 response; .* needs at least 2"):
         nlgauge.score([["a", "b"], ["alone"]], [spec])

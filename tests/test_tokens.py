@@ -16,10 +16,9 @@ from nlgauge.text.split_kernels import number_tokens
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-spaced = st.lists(
-    st.one_of(st.sampled_from(["a", "bb", "ünï", "longer-than-eight", "日本", "."]), st.sampled_from(list(" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\u200b\x00"))),
-    max_size=20,
-).map("".join)  # fmt: skip
+SPACES = list(" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000\u200b\x00")
+WORDS = ["a", "bb", "ünï", "longer-than-eight", "日本", "."]
+spaced = st.lists(st.one_of(st.sampled_from(WORDS), st.sampled_from(SPACES)), max_size=20).map("".join)
 many = st.lists(st.one_of(text, spaced), min_size=1, max_size=8)
 
 

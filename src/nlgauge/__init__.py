@@ -40,7 +40,28 @@ _PUBLIC = {
     "score": "nlgauge.metrics.scoring",
 }
 
-__all__ = ["__version__", *sorted(_PUBLIC)]
+__all__ = [
+    "Columns",
+    "Comparison",
+    "Interval",
+    "Items",
+    "Ratings",
+    "ResponseSets",
+    "RunOptions",
+    "Score",
+    "Signature",
+    "Source",
+    "TokenScores",
+    "__version__",
+    "compare",
+    "compare_all",
+    "create_metric",
+    "metric_names",
+    "read",
+    "register_metric",
+    "register_similarity",
+    "score",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,8 @@ from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Source
+
+_LARGEST_CHUNK_MB = 4096
 
 Files = Annotated[
     list[str],
@@ -63,6 +66,22 @@ Processes = Annotated[int, typer.Option(metavar="N", help="Worker processes; 0 d
 ChunkMb = Annotated[float, typer.Option(metavar="MB", help="How much of a file to hold at a time.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
 Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Progress on standard error.")]
+
+
+def check_output(output: Path, files: list[str]) -> None:
+    """Fail before any work when the output cannot be written, or would overwrite an input."""
+    from nlgauge.engine.files import check_writable
+
+    check_writable(output)
+    if output.exists() and any(Path(file).exists() and output.samefile(file) for file in files):
+        raise OptionError(f"{output}: is one of the input files; choose another name for the output")
+
+
+def chunk_bytes(megabytes: float) -> int:
+    """The chunk size in bytes."""
+    if not 0 < megabytes <= _LARGEST_CHUNK_MB:
+        raise OptionError(f"--chunk-mb {megabytes:g}; expected more than 0 and at most {_LARGEST_CHUNK_MB}")
+    return max(1, int(megabytes * (1 << 20)))
 
 
 def make_sources(

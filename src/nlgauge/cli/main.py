@@ -13,6 +13,8 @@ from nlgauge._version import __version__
 from nlgauge.cli import metrics, report, score
 from nlgauge.errors import NLGaugeError
 
+_INTERRUPTED = "interrupted; nothing was written, finished work is in the cache"
+
 app = typer.Typer(
     name="nlgauge",
     help="Gauge generated text, and gauge the gauges.",
@@ -56,12 +58,18 @@ def main() -> None:
     except NLGaugeError as error:
         _fail(str(error), 2)
     except KeyboardInterrupt:
-        _fail("interrupted; nothing was written, finished work is in the cache", 130)
+        _fail(_INTERRUPTED, 130)
+    except SystemExit as stop:  # what Typer makes of Ctrl-C and of a pipe closed by its reader
+        if stop.code == 130:
+            _fail(_INTERRUPTED, 130)
+        if isinstance(stop.__context__, BrokenPipeError):
+            sys.exit(141)
+        raise
     except MemoryError:
         _fail("out of memory; try a smaller --chunk-mb, fewer --processes, or --sketch", 2)
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        _fail(f"reading or writing failed: {error}", 2)
 
 
 def _fail(message: str, code: int) -> None:

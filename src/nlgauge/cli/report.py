@@ -34,13 +34,13 @@ def report_command(
     Example: nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o report.html
     """
     from nlgauge.cli.score import make_metrics, warn_about
-    from nlgauge.engine.files import check_writable, write_text
+    from nlgauge.engine.files import write_text
     from nlgauge.metrics.comparison import compare_all
     from nlgauge.metrics.score import Interval
     from nlgauge.metrics.scoring import RunOptions, score
     from nlgauge.report.card import render_card
 
-    check_writable(output)
+    inputs.check_output(output, files)
     made = make_metrics(metric or (None if column else list(DEFAULT_METRICS)), column)
     columns = {
         "responses": responses, "text": None, "id": id, "context": context, "system": system,

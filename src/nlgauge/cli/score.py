@@ -70,7 +70,6 @@ def score_command(
 
       nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch
     """
-    from nlgauge.engine.files import check_writable
     from nlgauge.metrics.comparison import compare_all
     from nlgauge.metrics.score import Interval
     from nlgauge.metrics.scoring import RunOptions
@@ -82,7 +81,7 @@ def score_command(
     if per_item is not None:
         if per_item.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
             raise OptionError(f"--per-item {per_item}; expected a name ending in .jsonl, .csv, .tsv or .parquet")
-        check_writable(per_item)
+        inputs.check_output(per_item, files)
     made = make_metrics(metric, column, sketch)
     columns = {
         "responses": responses, "text": text, "id": id, "context": context, "system": system,
@@ -100,7 +99,7 @@ def score_command(
         interval=interval if confidence or (several and compare) else None,
         run=RunOptions(
             processes=processes,
-            chunk_bytes=int(chunk_mb * (1 << 20)),
+            chunk_bytes=inputs.chunk_bytes(chunk_mb),
             cache=not no_cache,
             progress=progress,
             one_set=one_set,

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 
-from nlgauge.data.files import ByteStream, display_name, open_bytes
+from nlgauge.data.files import BLOCK_BYTES, ByteStream, check_readable, display_name, is_compressed, open_bytes
 from nlgauge.errors import DataError
 
 CHUNK_BYTES = 8 << 20
 MAX_LINE_BYTES = 64 << 20
+BLANK = b" \t\r\n"
+_QUOTED = rb'"(?<![^%b\n]")[^"]*(?:""[^"]*)*("|\Z)'
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Whole records of one file, unparsed.
 
-    `payload` holds the bytes of the records (empty for Parquet, which is read by row range), `header` the CSV header,
-    `aligned` the same lines of line-aligned companion files, `rows` a Parquet row range. `consumed` is how far into
-    the file (in bytes on disk) the chunk ends.
+    `payload` holds the bytes of the records (empty for Parquet, which is read by row range), `header` the CSV header or
+    the first record of JSON lines (which decides what columns there are), `aligned` the same lines of line-aligned
+    companion files, `rows` a Parquet row range. `consumed` is how far into the file (in bytes on disk) the chunk ends.
     """
 
     payload: bytes = field(repr=False)
@@ -33,27 +36,30 @@ class Chunk:
 
 def line_chunks(path: str, size: int) -> Iterator[Chunk]:
     """Chunks that end at line ends (JSON lines)."""
-    with open_bytes(path) as stream:
-        first_line = 1
+    with open_bytes(path, min(size, BLOCK_BYTES)) as stream:
+        header, first_line = b"", 1
         for block in _whole_lines(stream, path, size):
-            yield Chunk(block, first_line, consumed=stream.consumed)
+            header = header or block.lstrip(BLANK).partition(b"\n")[0]
+            yield Chunk(block, first_line, header, consumed=stream.consumed)
             first_line += block.count(b"\n")
 
 
-def csv_chunks(path: str, size: int) -> Iterator[Chunk]:
+def csv_chunks(path: str, size: int, delimiter: str) -> Iterator[Chunk]:
     """Chunks that end at record ends: a line end inside quotes does not count."""
-    with open_bytes(path) as stream:
+    quoted = re.compile(_QUOTED % delimiter.encode())
+    with open_bytes(path, min(size, BLOCK_BYTES)) as stream:
         header, pending, first_line = b"", b"", 1
         for block in _whole_lines(stream, path, size):
             pending += block
-            _check_length(pending, size + MAX_LINE_BYTES, path, first_line, "a quoted field is never closed")
+            if len(pending) > MAX_LINE_BYTES + size:
+                raise _too_long(path, first_line, "expected the quotes of every field to be closed")
             if not header:
-                cut = _record_end(pending, first=True)
+                cut = _first_record_end(pending, quoted)
                 if cut == 0:
                     continue
                 header, pending = pending[:cut], pending[cut:]
                 first_line += header.count(b"\n")
-            cut = _record_end(pending)
+            cut = _last_record_end(pending, quoted)
             if cut:
                 records, pending = pending[:cut], pending[cut:]
                 yield Chunk(records, first_line, header, consumed=stream.consumed)
@@ -65,7 +71,7 @@ def csv_chunks(path: str, size: int) -> Iterator[Chunk]:
 def text_chunks(path: str, size: int, lines_a_set: int, aligned: Mapping[str, str]) -> Iterator[Chunk]:
     """Chunks of plain lines, a multiple of `lines_a_set` each, with the matching lines of companion files."""
     with ExitStack() as stack:
-        stream = stack.enter_context(open_bytes(path))
+        stream = stack.enter_context(open_bytes(path, min(size, BLOCK_BYTES)))
         companions = {name: _lines(stack.enter_context(open_bytes(p)), p) for name, p in aligned.items()}
         pending: list[bytes] = []
         first_line = 1
@@ -107,13 +113,13 @@ def parquet_chunks(path: str, rows_a_chunk: int) -> Iterator[Chunk]:
     """Row ranges of a Parquet file."""
     import polars as pl
 
-    from nlgauge.data.files import check_readable
-
     check_readable(path)
+    if is_compressed(path):
+        raise DataError("is a compressed Parquet file; Parquet is compressed by itself: unpack it first", file=path)
     try:
         total = pl.scan_parquet(path).select(pl.len()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"is not a readable Parquet file ({error})", file=path) from error
+        raise DataError(f"is not a readable Parquet file ({str(error).partition(chr(10))[0]})", file=path) from error
     if total == 0:
         raise DataError("the table has no rows", file=path)
     for start in range(0, total, rows_a_chunk):
@@ -129,8 +135,9 @@ def _whole_lines(stream: ByteStream, path: str, size: int) -> Iterator[bytes]:
         if cut == 0 or held + len(block) < size:
             parts.append(block)
             held += len(block)
-            if cut == 0:
-                _check_length(parts, MAX_LINE_BYTES + size, path, line, "expected one record a line")
+            if cut == 0 and held > MAX_LINE_BYTES + size:
+                line += sum(part.count(b"\n") for part in parts)
+                raise _too_long(path, line, "expected one record a line (a JSON array must be split into lines)")
             continue
         whole = b"".join([*parts, block[:cut]])
         yield whole
@@ -147,27 +154,30 @@ def _lines(stream: ByteStream, path: str) -> Iterator[bytes]:
         yield from block.removesuffix(b"\n").split(b"\n")
 
 
-def _check_length(parts: bytes | list[bytes], limit: int, path: str, line: int, advice: str) -> None:
-    length = len(parts) if isinstance(parts, bytes) else sum(map(len, parts))
-    if length > limit:
-        raise DataError(
-            f"a record is longer than {MAX_LINE_BYTES >> 20} MB; {advice} (a JSON array must be split into lines)",
-            file=display_name(path),
-            line=line,
-        )
+def _too_long(path: str, line: int, advice: str) -> DataError:
+    return DataError(f"a record is longer than {MAX_LINE_BYTES >> 20} MB; {advice}", file=display_name(path), line=line)
 
 
-def _record_end(data: bytes, *, first: bool = False) -> int:
-    """Where the last (or the first) complete CSV record ends: at a line end with an even number of quotes before it."""
-    if first:
-        end = data.find(b"\n") + 1
-        while end and data.count(b'"', 0, end) % 2:
-            end = data.find(b"\n", end) + 1
-        return end
-    end = data.rfind(b"\n") + 1
-    quotes = data.count(b'"', 0, end)
-    while end and quotes % 2:
-        before = data.rfind(b"\n", 0, end - 1) + 1
-        quotes -= data.count(b'"', before, end)
-        end = before
-    return end
+def _quoted_spans(data: bytes, quoted: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
+    """Where quoted fields begin and end; a quote inside an unquoted field (5" tall) is a character like any other."""
+    return (match.span() for match in quoted.finditer(data))
+
+
+def _first_record_end(data: bytes, quoted: re.Pattern[bytes]) -> int:
+    """Just after the first line end outside quotes; 0 when there is none."""
+    start = 0
+    for begin, end in _quoted_spans(data, quoted):
+        if (found := data.find(b"\n", start, begin)) >= 0:
+            return found + 1
+        start = end
+    return data.find(b"\n", start) + 1
+
+
+def _last_record_end(data: bytes, quoted: re.Pattern[bytes]) -> int:
+    """Just after the last line end outside quotes; 0 when there is none."""
+    stop = len(data)
+    for begin, end in reversed(list(_quoted_spans(data, quoted))):
+        if (found := data.rfind(b"\n", end, stop)) >= 0:
+            return found + 1
+        stop = begin
+    return data.rfind(b"\n", 0, stop) + 1

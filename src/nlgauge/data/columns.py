@@ -97,7 +97,10 @@ def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[s
     for name in names:
         match = _WIDE.fullmatch(name)
         if match and match["prefix"] == prefix.rstrip("_-"):
-            numbered[int(match["number"])] = name
+            number = int(match["number"])
+            if number in numbered:
+                raise DataError(f"has the same number as '{numbered[number]}'", file=file, column=name)
+            numbered[number] = name
     order = sorted(numbered)
     if order and order != list(range(order[0], order[0] + len(order))):
         missing = min(set(range(order[0], order[-1])) - set(order))
@@ -122,8 +125,16 @@ class Layout:
     @property
     def claimed(self) -> frozenset[str]:
         """Columns that play a part; the others are parameters, labels or human scores."""
-        named = (self.responses, self.text, self.id, self.context, self.system, self.references, *self.wide)
-        return frozenset(name for name in named if name is not None)
+        return frozenset([*self.parts.values(), *self.wide])
+
+    @property
+    def parts(self) -> dict[str, str]:
+        """Parts that a column plays, by the name that the part has in a table; no other column may have that name."""
+        named = {
+            "responses": self.responses, "text": self.text, "id": self.id, "context": self.context,
+            "system": self.system, "references": self.references,
+        }  # fmt: skip
+        return {part: name for part, name in named.items() if name is not None}
 
     def without_references(self) -> Layout:
         """The same layout for a reader that does not need them."""

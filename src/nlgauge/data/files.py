@@ -13,6 +13,8 @@ from typing import IO, BinaryIO, cast
 from nlgauge.errors import DataError
 
 STDIN = "-"
+BLOCK_BYTES = 1 << 20
+_ZSTD_STEP = 256
 _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -25,6 +27,8 @@ _SUFFIXES = {
 FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
 _UTF8_BOM = b"\xef\xbb\xbf"
 _FOREIGN_BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
+_LONGEST_BOM = max(map(len, _FOREIGN_BOMS))
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def display_name(path: str) -> str:
@@ -61,40 +65,54 @@ def check_readable(path: str) -> None:
         raise DataError(f"no such file.{seen}", file=path)
     if place.is_dir():
         raise DataError("this is a folder; expected a file", file=path)
-    if place.stat().st_size == 0:
+    if place.is_file() and place.stat().st_size == 0:
         raise DataError("the file is empty", file=path)
 
 
-class ByteStream:
-    """Decompressed bytes of a file, with the position in the compressed file for a progress bar."""
+def is_compressed(path: str) -> bool:
+    """Whether a file is gzip or zstandard, whatever its name."""
+    with Path(path).open("rb") as file:
+        return file.read(len(_ZSTD)).startswith((_GZIP, _ZSTD))
 
-    def __init__(self, raw: BinaryIO, name: str) -> None:
+
+class ByteStream:
+    """Decompressed bytes of a file, with the position in the compressed file for a progress bar.
+
+    It reads `block` bytes of the file at a time.
+    """
+
+    def __init__(self, raw: BinaryIO, name: str, block: int = BLOCK_BYTES) -> None:
         self._raw, self._name = raw, name
-        self._blocks = self._decompressed()
+        self._blocks = self._decompressed(max(block, len(_ZSTD)))
         self._first = True
         self.consumed = 0
 
     def read(self) -> bytes:
         """The next block; empty at the end."""
+        block = self._next()
+        if self._first:
+            self._first = False
+            while len(block) < _LONGEST_BOM and (more := self._next()):
+                block += more
+            for mark, encoding in _FOREIGN_BOMS.items():
+                if block.startswith(mark):
+                    raise DataError(f"looks like {encoding}; expected UTF-8 (convert it first)", file=self._name)
+            block = block.removeprefix(_UTF8_BOM) or self._next()
+        return block
+
+    def _next(self) -> bytes:
         try:
-            block = next(self._blocks, b"")
+            return next(self._blocks, b"")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"the gzip data is truncated or damaged ({error})", file=self._name) from error
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}", file=self._name) from error
-        if self._first and block:
-            self._first = False
-            for mark, encoding in _FOREIGN_BOMS.items():
-                if block.startswith(mark):
-                    raise DataError(f"looks like {encoding}; expected UTF-8 (convert it first)", file=self._name)
-            block = block.removeprefix(_UTF8_BOM) or self.read()
-        return block
 
-    def _decompressed(self, size: int = 1 << 20) -> Iterator[bytes]:
+    def _decompressed(self, size: int) -> Iterator[bytes]:
         head = self._raw.read(size)
-        if head.startswith(b"\x1f\x8b"):
+        if head.startswith(_GZIP):
             yield from self._inflate(head, size)
-        elif head.startswith(b"\x28\xb5\x2f\xfd"):
+        elif head.startswith(_ZSTD):
             yield from self._unzstd(head, size)
         else:
             while head:
@@ -107,39 +125,34 @@ class ByteStream:
         while block:
             self.consumed += len(block)
             while block:
-                out = member.decompress(block, 4 * size)
-                if out:
-                    yield out
-                block = member.unconsumed_tail
                 if member.eof:
-                    block = member.unused_data.lstrip(b"\0")
-                    if block:
-                        member = zlib.decompressobj(wbits=31)
-                elif not out and not block:
-                    break
+                    block = block.lstrip(b"\0")
+                    member = zlib.decompressobj(wbits=31) if block else member
+                    continue
+                if out := member.decompress(block, 4 * size):
+                    yield out
+                block = member.unused_data if member.eof else member.unconsumed_tail
             block = self._raw.read(size)
-            if block and member.eof:
-                member = zlib.decompressobj(wbits=31)
         if not member.eof:
             raise EOFError("the end-of-stream marker is missing")
 
     def _unzstd(self, block: bytes, size: int) -> Iterator[bytes]:
+        """In small steps, since a few bytes may stand for very many."""
         import zstandard
 
         frame = zstandard.ZstdDecompressor().decompressobj()
         try:
             while block:
                 self.consumed += len(block)
-                while block:
-                    out = frame.decompress(block)
-                    if out:
-                        yield out
-                    block = frame.unused_data if frame.eof else b""
-                    if block:
-                        frame = zstandard.ZstdDecompressor().decompressobj()
+                for start in range(0, len(block), _ZSTD_STEP):
+                    step = block[start : start + _ZSTD_STEP]
+                    while step:
+                        if frame.eof:
+                            frame = zstandard.ZstdDecompressor().decompressobj()
+                        if out := frame.decompress(step):
+                            yield out
+                        step = frame.unused_data if frame.eof else b""
                 block = self._raw.read(size)
-                if block and frame.eof:
-                    frame = zstandard.ZstdDecompressor().decompressobj()
         except zstandard.ZstdError as error:
             raise DataError(f"the zstandard data is damaged ({error})", file=self._name) from error
         if not frame.eof:
@@ -147,19 +160,21 @@ class ByteStream:
 
 
 @contextmanager
-def open_bytes(path: str) -> Iterator[ByteStream]:
+def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
     """Open a file, or standard input for `-`, whatever its compression."""
     check_readable(path)
     name = display_name(path)
     if path == STDIN:
-        yield ByteStream(cast(BinaryIO, sys.stdin.buffer), name)
+        if sys.stdin is None:
+            raise DataError("is closed; expected data, as in: nlgauge score - < FILE", file=name)
+        yield ByteStream(cast(BinaryIO, sys.stdin.buffer), name, block)
         return
     try:
         raw: IO[bytes] = Path(path).open("rb")  # noqa: SIM115 - closed below
     except OSError as error:
         raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
     with raw:
-        yield ByteStream(cast(BinaryIO, raw), name)
+        yield ByteStream(cast(BinaryIO, raw), name, block)
 
 
 def decode_utf8(data: bytes, *, file: str, first_line: int) -> str:

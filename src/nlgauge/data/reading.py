@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -14,14 +16,17 @@ import numpy as np
 import polars as pl
 
 from nlgauge.data import chunks as cutting
-from nlgauge.data.chunks import CHUNK_BYTES, MAX_LINE_BYTES, Chunk
+from nlgauge.data.chunks import BLANK, CHUNK_BYTES, MAX_LINE_BYTES, Chunk
 from nlgauge.data.columns import Columns, Layout
 from nlgauge.data.files import FORMATS, STDIN, check_readable, decode_utf8, detect_format, display_name
-from nlgauge.data.tables import Items, Origin, ResponseSets
+from nlgauge.data.tables import Items, Origin, ResponseSets, require_texts
 from nlgauge.errors import DataError, OptionError
 
 Table = ResponseSets | Items
 _JSON_LINES = msgspec.json.Decoder(dict[str, Any])
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_SURROGATE_PAIR = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]\w\w")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +47,8 @@ class Source:
     def __post_init__(self) -> None:
         if self.format and self.format not in FORMATS:
             raise OptionError(f"input format '{self.format}'; expected one of {', '.join(FORMATS)}")
+        check_readable(self.path)
         if not self.format:
-            check_readable(self.path)
             object.__setattr__(self, "format", detect_format(self.path))
         if self.format == "parquet" and self.path == STDIN:
             raise OptionError("Parquet cannot be read from standard input; give a file name")
@@ -63,12 +68,16 @@ class Source:
         """The file's name in messages."""
         return display_name(self.path)
 
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if self.format == "tsv" else ","
+
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """Unparsed chunks of whole records, in order."""
         if self.format == "jsonl":
             return cutting.line_chunks(self.path, chunk_bytes)
         if self.format in ("csv", "tsv"):
-            return cutting.csv_chunks(self.path, chunk_bytes)
+            return cutting.csv_chunks(self.path, chunk_bytes, self._delimiter)
         if self.format == "text":
             return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
         return cutting.parquet_chunks(self.path, max(1, chunk_bytes // 1024))
@@ -94,47 +103,75 @@ class Source:
         if empty:
             raise DataError("the file has no records", file=self.name)
 
-    def read(self) -> Table:
+    def read(self, chunk_bytes: int = CHUNK_BYTES) -> Table:
         """The whole file as one table; number-like text columns of a CSV become numbers."""
-        parts = list(self.stream())
+        parts = list(self.stream(chunk_bytes))
         table: Table
         if isinstance(parts[0], ResponseSets):
-            sets = ResponseSets.concat([part for part in parts if isinstance(part, ResponseSets)])
-            table = ResponseSets(_with_numbers(sets.frame), sets.texts, sets.offsets, sets.explicit_ids)
+            table = ResponseSets.concat([part for part in parts if isinstance(part, ResponseSets)])
         else:
-            items = Items.concat([part for part in parts if isinstance(part, Items)])
-            table = Items(_with_numbers(items.frame), items.explicit_ids)
-        return table
+            table = Items.concat([part for part in parts if isinstance(part, Items)])
+        return replace(table, frame=_with_numbers(table.frame)) if self.format in ("csv", "tsv") else table
 
     def _parse_json(self, chunk: Chunk) -> Table | None:
-        longest = max(map(len, chunk.payload.split(b"\n"))) if len(chunk.payload) > MAX_LINE_BYTES else 0
-        if longest > MAX_LINE_BYTES:
-            raise DataError(
-                f"a line has {longest >> 20} MB, more than {MAX_LINE_BYTES >> 20}; expected one record a line",
-                file=self.name,
-            )
+        if len(chunk.payload) > MAX_LINE_BYTES:
+            self._refuse_long_lines(chunk)
         try:
             rows = _JSON_LINES.decode_lines(chunk.payload)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            first = _JSON_LINES.decode(chunk.header) if rows else {}
+        except _BAD_JSON as error:
             raise self._find_bad_json(chunk) from error
         if not rows:
             return None
         lines = _record_lines(chunk, len(rows))
-        names: dict[str, None] = {}
-        for row in rows:
-            names.update(dict.fromkeys(row))
+        if len(lines) != len(rows):
+            raise self._find_bad_json(chunk)
+        self._check_same_parts(first, rows, lines)
+        names = dict.fromkeys(chain(first, *rows))
         return self._table({name: [row.get(name) for row in rows] for name in names}, lines)
+
+    def _refuse_long_lines(self, chunk: Chunk) -> None:
+        for number, line in enumerate(chunk.payload.split(b"\n"), chunk.first_line):
+            if len(line) > MAX_LINE_BYTES:
+                raise DataError(
+                    f"the line has {len(line) >> 20} MB, more than {MAX_LINE_BYTES >> 20}; expected one record a line",
+                    file=self.name,
+                    line=number,
+                )
+
+    def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Iterable[int]) -> None:
+        """The first record decides which columns play a part, so that chunks of any size give the same table."""
+        try:
+            self.columns.resolve(list(first), self.name)
+        except DataError as error:
+            raise error.at(line=int(next(iter(lines)))) from error
+        layout = self.columns.resolve(list(dict.fromkeys(chain(first, *rows))), self.name)
+        new = layout.claimed - first.keys()
+        if layout.empty_cells == "drop":
+            new -= set(layout.wide)
+        if new:
+            line, name = next(
+                (line, name) for line, row in zip(lines, rows, strict=True) for name in row if name in new
+            )
+            raise DataError(
+                "the first record has no such column; expected the same in every record (null where there is none)",
+                file=self.name,
+                line=int(line),
+                column=name,
+            )
 
     def _find_bad_json(self, chunk: Chunk) -> DataError:
         for number, line in enumerate(chunk.payload.split(b"\n"), chunk.first_line):
             decode_utf8(line, file=self.name, first_line=number)
-            if not line.strip():
+            if not line.strip(BLANK):
                 continue
             try:
                 _JSON_LINES.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except _BAD_JSON as error:
                 if line.lstrip().startswith(b"["):
                     advice = "found a JSON array; expected one JSON object a line"
+                elif half := _lone_surrogate(line):
+                    advice = f"the escape {half} is half of a surrogate pair, which is not text; expected both halves"
                 elif isinstance(error, msgspec.ValidationError):
                     advice = f'{error}; expected a JSON object such as {{"context": …, "responses": […]}}'
                 else:
@@ -143,39 +180,47 @@ class Source:
         raise AssertionError("every line of a bad chunk parsed")
 
     def _parse_csv(self, chunk: Chunk) -> Table | None:
-        delimiter = "\t" if self.format == "tsv" else ","
-        csv.field_size_limit(sys.maxsize)
-        head = decode_utf8(chunk.header, file=self.name, first_line=1)
-        header = [name.strip() for name in next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter), [])]
+        header = [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
         if not any(header):
             raise DataError("no header; expected column names on the first line", file=self.name, line=1)
         if twice := {name for name in header if header.count(name) > 1}:
             raise DataError("stands twice in the header", file=self.name, line=1, column=min(twice))
-        text = decode_utf8(chunk.payload, file=self.name, first_line=chunk.first_line)
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         rows, lines = [], []
-        start = chunk.first_line
-        try:
-            for row in reader:
-                if row:
-                    if len(row) != len(header):
-                        raise DataError(
-                            f"{len(row)} fields; expected {len(header)} as in the header", file=self.name, line=start
-                        )
-                    rows.append(row)
-                    lines.append(start)
-                start = chunk.first_line + reader.line_num
-        except csv.Error as error:
-            raise DataError(f"bad CSV ({error})", file=self.name, line=start) from error
+        for line, row in self._csv_records(chunk.payload, chunk.first_line):
+            if len(row) != len(header):
+                raise DataError(
+                    f"{len(row)} fields; expected {len(header)} as in the header", file=self.name, line=line
+                )
+            rows.append(row)
+            lines.append(line)
         if not rows:
             return None
         return self._table(dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
 
+    def _csv_records(self, data: bytes, first_line: int) -> Iterator[tuple[int, list[str]]]:
+        """Records that are not blank, each with the line where it begins; only LF (or CRLF) ends a line."""
+        csv.field_size_limit(sys.maxsize)
+        text = decode_utf8(data, file=self.name, first_line=first_line)
+        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=self._delimiter, strict=True)
+        line = first_line
+        try:
+            for row in reader:
+                if row:
+                    yield line, row
+                line = first_line + reader.line_num
+        except csv.Error as error:
+            reason = "a carriage return outside quotes" if "new-line character" in str(error) else str(error)
+            raise DataError(
+                f"bad CSV ({reason}); expected quotes around fields with line ends, and quotes inside them doubled",
+                file=self.name,
+                line=line,
+            ) from error
+
     def _parse_text(self, chunk: Chunk) -> Table:
-        lines = self._plain_lines(chunk.payload, chunk.first_line)
+        lines = _plain_lines(chunk.payload, self.name, chunk.first_line)
         size = self.set_size or 1
         first = (chunk.first_line - 1) // size + 1
-        companion = {name: self._plain_lines(data, first) for name, data in chunk.aligned.items()}
+        companion = {name: _plain_lines(data, self.aligned[name], first) for name, data in chunk.aligned.items()}
         if self.set_size:
             origin = Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines), size))
             sets = [lines[i : i + size] for i in range(0, len(lines), size)]
@@ -188,31 +233,30 @@ class Source:
             origin=Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines))),
         )
 
-    def _plain_lines(self, data: bytes, first_line: int) -> list[str]:
-        text = decode_utf8(data, file=self.name, first_line=first_line)
-        return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-
     def _parse_parquet(self, chunk: Chunk) -> Table:
         start, stop = chunk.rows
         try:
             frame = pl.scan_parquet(self.path).slice(start, stop - start).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"cannot be read ({error})", file=self.name) from error
+            raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
         layout = self.columns.resolve(frame.columns, self.name)
         lines = np.arange(start + 1, stop + 1)
         if layout.responses and frame[layout.responses].dtype == pl.List(pl.String):
-            roles = {layout.responses: "responses", layout.id: "id", layout.context: "context", layout.system: "system"}
-            kept = [name for name in frame.columns if roles.get(name) or self._keeps(name, layout)]
-            renamed = frame.select(kept).rename({old: new for old, new in roles.items() if old is not None})
-            return ResponseSets.from_polars(renamed, origin=Origin(self.name, lines))
+            parts = {old: new for new, old in layout.parts.items() if new != "references"}
+            kept = [name for name in frame.columns if name in parts or self._keeps(name, layout)]
+            return ResponseSets.from_polars(
+                frame.select(kept).rename(parts), origin=Origin(self.name, lines, layout.parts)
+            )
         return self._table({name: frame[name].to_list() for name in frame.columns}, lines)
 
     def _keeps(self, name: str, layout: Layout) -> bool:
-        return name not in layout.claimed and (self.extras == "all" or name in self.extras)
+        if name in layout.claimed or name in layout.parts:
+            return False
+        return self.extras == "all" or name in self.extras
 
     def _table(self, data: Mapping[str, list[Any]], lines: Sequence[int] | np.ndarray[Any, Any]) -> Table:
         layout = self.columns.resolve(list(data), self.name)
-        origin = Origin(self.name, lines)
+        origin = Origin(self.name, lines, layout.parts)
         if self.extras != "all":
             for name in self.extras:
                 if name not in data:
@@ -254,16 +298,30 @@ def read_items(path: str, **options: Any) -> Items:
     return table
 
 
+def _plain_lines(data: bytes, file: str, first_line: int) -> list[str]:
+    text = decode_utf8(data, file=file, first_line=first_line)
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def _lone_surrogate(line: bytes) -> str | None:
+    """The first escape of half a surrogate pair in a line of JSON."""
+    found = _SURROGATE.search(_SURROGATE_PAIR.sub(b"", line))
+    return found[0].decode() if found else None
+
+
 def _record_lines(chunk: Chunk, records: int) -> np.ndarray[Any, Any]:
     count = chunk.payload.count(b"\n")
     if count == records:
         return np.arange(chunk.first_line, chunk.first_line + count)
     lines = chunk.payload.split(b"\n")
-    return np.array([number for number, line in enumerate(lines, chunk.first_line) if line.strip()])
+    return np.array([number for number, line in enumerate(lines, chunk.first_line) if line.strip(BLANK)])
 
 
 def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, is_csv: bool) -> list[list[Any]]:
     columns = [data[name] for name in layout.wide]
+    if not is_csv:
+        for name in layout.wide:
+            require_texts(data[name], origin, name, allow_null=True)
     sets = [list(row) for row in zip(*columns, strict=True)]
     empty = "" if is_csv else None
     for row, responses in enumerate(sets):

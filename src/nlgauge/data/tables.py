@@ -17,13 +17,15 @@ Columnar = Mapping[str, Sequence[Any] | pl.Series]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where rows came from, so that an error can name file and line."""
+    """Where rows came from, so that an error can name file, line and column (`names`: as the file calls it)."""
 
     file: str | None = None
     lines: Sequence[int] | np.ndarray[Any, Any] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def error(self, row: int, message: str, column: str | None = None) -> DataError:
         """An error about one row."""
+        column = self.names.get(column, column) if column else None
         if self.lines is not None:
             return DataError(message, file=self.file, line=int(self.lines[row]), column=column)
         return DataError(f"row {row}: {message}", file=self.file, column=column)
@@ -59,11 +61,11 @@ class ResponseSets:
     ) -> Self:
         """Build from lists of texts; every response must be a string and no set may be empty."""
         sets = responses if isinstance(responses, list) else list(responses)
-        check_sets(sets, origin, column)
+        check_sets(sets, origin, column, "response")
         flat = list(chain.from_iterable(sets))
         texts = text_series(flat)
         if texts is None:
-            raise _find_bad_response(sets, origin, column)
+            raise _find_bad_text(sets, origin, column, "response")
         sizes = np.fromiter(map(len, sets), dtype=np.int64, count=len(sets))
         return cls(
             _frame(len(sets), {"context": contexts, "system": systems, **(columns or {})}, ids, origin),
@@ -139,7 +141,7 @@ class ResponseSets:
         """Several tables as one, in order."""
         sizes = np.concatenate([part.sizes for part in parts])
         return ResponseSets(
-            pl.concat([part.frame for part in parts], how="diagonal_relaxed"),
+            _concat_frames([part.frame for part in parts]),
             pl.concat([part.texts for part in parts]),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             all(part.explicit_ids for part in parts),
@@ -168,10 +170,7 @@ class Items:
     ) -> Self:
         """Build from a list of texts; `references[i]` are the references of `texts[i]`."""
         values = texts if isinstance(texts, list) else list(texts)
-        series = text_series(values)
-        if series is None:
-            row = next(i for i, value in enumerate(values) if not _is_text(value))
-            raise origin.error(row, f"{_found(values[row])}; expected text", column)
+        series = require_texts(values, origin, column)
         if references is not None:
             if len(references) != len(values):
                 raise DataError(
@@ -179,9 +178,9 @@ class Items:
                     "references[i] belongs to text i",
                     file=origin.file,
                 )
-            check_sets(list(references), origin, "references")
+            check_sets(list(references), origin, "references", "reference")
             if text_series(list(chain.from_iterable(references))) is None:
-                raise _find_bad_response(list(references), origin, "references")
+                raise _find_bad_text(list(references), origin, "references", "reference")
         extra: dict[str, Any] = {"context": contexts, "system": systems, **(columns or {})}
         frame = _frame(len(values), extra, ids, origin).with_columns(series.alias("text"))
         if references is not None:
@@ -212,8 +211,7 @@ class Items:
     @staticmethod
     def concat(parts: Sequence[Items]) -> Items:
         """Several tables as one, in order."""
-        frames = [part.frame for part in parts]
-        return Items(pl.concat(frames, how="diagonal_relaxed"), all(part.explicit_ids for part in parts))
+        return Items(_concat_frames([part.frame for part in parts]), all(part.explicit_ids for part in parts))
 
 
 @dataclass(frozen=True)
@@ -237,8 +235,12 @@ class _PlainTable:
         casts = []
         for name, dtype in self._required.items():
             column = self.frame[name]
+            if column.dtype.is_nested() != dtype.is_nested() or isinstance(column.dtype, pl.Struct):
+                raise DataError(
+                    f"holds {column.dtype}; expected {_expected(dtype)} a row", file=self.origin.file, column=name
+                )
             cast = column.cast(dtype, strict=False)
-            bad = (cast.is_null()).arg_true()
+            bad = (cast.is_null() | (cast.is_nan() if dtype.is_float() else False)).arg_true()
             if len(bad):
                 row = int(bad[0])
                 raise self.origin.error(row, f"{_found(column[row])}; expected {_expected(dtype)}", name)
@@ -287,12 +289,14 @@ def _frame(rows: int, columns: Mapping[str, Any], ids: Sequence[Any] | None, ori
         numbers = origin.lines if origin.lines is not None else np.arange(rows)
         names = pl.Series("id", np.asarray(numbers)).cast(pl.String)
     else:
-        names = pl.Series("id", [None if i is None else str(i) for i in ids], dtype=pl.String)
+        names = require_texts([None if i is None else str(i) for i in ids], origin, "id", allow_null=True).alias("id")
         if names.null_count():
             raise origin.error(int(names.is_null().arg_true()[0]), "the id is null; expected a name or a number", "id")
     if len(names) != rows:
         raise DataError(f"{len(names)} ids for {rows} rows; expected one a row", file=origin.file)
     series = [names]
+    if "id" in columns:
+        raise DataError("stands twice; ids are given apart from the other columns", file=origin.file, column="id")
     for name, values in columns.items():
         if values is None:
             continue
@@ -302,14 +306,26 @@ def _frame(rows: int, columns: Mapping[str, Any], ids: Sequence[Any] | None, ori
     return pl.DataFrame(series)
 
 
+def _concat_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    try:
+        return pl.concat(frames, how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        for name in dict.fromkeys(name for frame in frames for name in frame.columns):
+            kinds = dict.fromkeys(str(frame.schema[name]) for frame in frames if name in frame.columns)
+            if len(kinds) > 1:
+                raise DataError(f"holds {' and '.join(kinds)}; expected values of one kind", column=name) from error
+        raise
+
+
 def _column(name: str, values: Sequence[Any] | pl.Series, origin: Origin) -> pl.Series:
     if name in ("context", "system"):
-        column = text_series(list(values), allow_null=True)
-        if column is None:
-            row = next(i for i, value in enumerate(values) if value is not None and not _is_text(value))
-            raise origin.error(row, f"{_found(values[row])}; expected text", name)
-        return column.alias(name)
-    return values.alias(name) if isinstance(values, pl.Series) else pl.Series(name, values, strict=False)
+        return require_texts(list(values), origin, name, allow_null=True).alias(name)
+    if isinstance(values, pl.Series):
+        return values.alias(name)
+    try:
+        return pl.Series(name, values, strict=False)
+    except UnicodeEncodeError as error:
+        raise DataError(f"holds a lone surrogate ({error}); expected text", file=origin.file, column=name) from error
 
 
 def text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | None:
@@ -321,20 +337,29 @@ def text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | N
     return series if allow_null or series.null_count() == 0 else None
 
 
-def check_sets(sets: Sequence[Any], origin: Origin, column: str) -> None:
+def require_texts(values: list[Any], origin: Origin, column: str, *, allow_null: bool = False) -> pl.Series:
+    """The values as a string column; an error about the first that is not text."""
+    series = text_series(values, allow_null=allow_null)
+    if series is None:
+        row = next(i for i, v in enumerate(values) if not _is_text(v) and not (allow_null and v is None))
+        raise origin.error(row, f"{_found(values[row])}; expected text", column)
+    return series
+
+
+def check_sets(sets: Sequence[Any], origin: Origin, column: str, noun: str) -> None:
     """Every set must be a list of at least one text."""
     for row, responses in enumerate(sets):
         if not isinstance(responses, list | tuple):
             raise origin.error(row, f"{_found(responses)}; expected a list of texts", column)
         if not responses:
-            raise origin.error(row, "the set of responses is empty; expected at least one text", column)
+            raise origin.error(row, f"the set of {noun}s is empty; expected at least one text", column)
 
 
-def _find_bad_response(sets: Sequence[Sequence[Any]], origin: Origin, column: str) -> DataError:
+def _find_bad_text(sets: Sequence[Sequence[Any]], origin: Origin, column: str, noun: str) -> DataError:
     for row, responses in enumerate(sets):
         for position, response in enumerate(responses):
             if not _is_text(response):
-                return origin.error(row, f"response {position} is {_found(response)}; expected text", column)
+                return origin.error(row, f"{noun} {position} is {_found(response)}; expected text", column)
     raise AssertionError("called with nothing wrong")
 
 

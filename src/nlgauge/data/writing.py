@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import polars as pl
 
 from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
 from nlgauge.engine.files import atomic_path
-from nlgauge.errors import OptionError
+from nlgauge.errors import DataError, OptionError, OutputError
 
 _FORMULA_STARTS = r"^[=+\-@\t\r]"
 
@@ -23,21 +24,26 @@ def write_table(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFra
     frame = _frame_of(table)
     if target.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
         raise OptionError(f"{target}: cannot write '{target.suffix}'; expected .jsonl, .csv, .tsv or .parquet")
+    if target.suffix in (".csv", ".tsv"):
+        frame = guard_formulas(_widen(frame, str(target)))
     with atomic_path(target) as temporary:
-        if target.suffix == ".jsonl":
-            frame.write_ndjson(temporary)
-        elif target.suffix == ".parquet":
-            frame.write_parquet(temporary)
-        else:
-            guarded = guard_formulas(_widen(frame))
-            guarded.write_csv(temporary, separator="\t" if target.suffix == ".tsv" else ",")
+        try:
+            if target.suffix == ".jsonl":
+                frame.write_ndjson(temporary)
+            elif target.suffix == ".parquet":
+                frame.write_parquet(temporary)
+            else:
+                frame.write_csv(temporary, separator="\t" if target.suffix == ".tsv" else ",")
+        except pl.exceptions.PolarsError as error:
+            raise OutputError(f"{target}: cannot be written: {str(error).partition(chr(10))[0]}") from error
 
 
 def guard_formulas(frame: pl.DataFrame) -> pl.DataFrame:
-    """Prefix texts that start like a formula with an apostrophe; numbers are left alone."""
+    """Prefix texts (and column names) that start like a formula with an apostrophe; numbers are left alone."""
     text = pl.col(pl.String)
     risky = text.str.contains(_FORMULA_STARTS) & text.cast(pl.Float64, strict=False).is_null()
-    return frame.with_columns(pl.when(risky).then(pl.lit("'") + text).otherwise(text).name.keep())
+    guarded = frame.with_columns(pl.when(risky).then(pl.lit("'") + text).otherwise(text).name.keep())
+    return guarded.rename({name: f"'{name}" for name in frame.columns if re.match(_FORMULA_STARTS, name)})
 
 
 def _frame_of(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFrame) -> pl.DataFrame:
@@ -46,12 +52,16 @@ def _frame_of(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFrame
     return table.to_polars() if isinstance(table, ResponseSets) else table.frame
 
 
-def _widen(frame: pl.DataFrame) -> pl.DataFrame:
+def _widen(frame: pl.DataFrame, file: str) -> pl.DataFrame:
     for name, dtype in frame.schema.items():
-        if not isinstance(dtype, pl.List):
+        if not dtype.is_nested():
             continue
+        if not isinstance(dtype, pl.List) or dtype.inner.is_nested():
+            raise DataError(f"holds {dtype}, which CSV cannot; write .jsonl or .parquet", file=file, column=name)
         prefix = "resp" if name == "responses" else name
         longest = int(frame[name].list.len().max() or 0)  # type: ignore[arg-type]
         wide = [frame[name].list.get(i, null_on_oob=True).alias(f"{prefix}_{i}") for i in range(longest)]
+        if taken := {column.name for column in wide} & set(frame.columns):
+            raise DataError(f"the name is taken, so '{name}' cannot be spread", file=file, column=min(taken))
         frame = frame.drop(name).with_columns(wide)
     return frame

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 import warnings
@@ -13,6 +14,12 @@ from pathlib import Path
 import polars as pl
 
 from nlgauge.errors import DataError
+
+_CHECK_BYTES = 16
+
+
+def _check(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=_CHECK_BYTES).digest()
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +61,7 @@ class Cache:
     """Small tables under keys that are hashes of everything they depend on.
 
     An entry is written beside its place and moved there in one step, so that readers in other processes see all of it
-    or nothing. An unreadable entry counts as absent.
+    or nothing. It begins with a checksum; a damaged entry counts as absent.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -76,13 +83,17 @@ class Cache:
     def get(self, key: str) -> pl.DataFrame | None:
         """The entry, or None."""
         try:
-            return pl.read_ipc(self._place(key).read_bytes())
+            entry = self._place(key).read_bytes()
+            check, data = entry[:_CHECK_BYTES], entry[_CHECK_BYTES:]
+            if check == _check(data):
+                return pl.read_ipc(data)
         except FileNotFoundError:
             return None
         except (OSError, pl.exceptions.PolarsError):
-            with suppress(OSError):
-                self._place(key).unlink()
-            return None
+            pass
+        with suppress(OSError):
+            self._place(key).unlink()
+        return None
 
     def put(self, key: str, frame: pl.DataFrame) -> None:
         """Keep an entry; a full or read-only disk means a warning, since the result itself is not lost."""
@@ -90,11 +101,17 @@ class Cache:
         temporary = None
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
+            buffer = io.BytesIO()
+            frame.write_ipc(buffer)
             handle, temporary = tempfile.mkstemp(dir=place.parent)
             with os.fdopen(handle, "wb") as file:
-                frame.write_ipc(file)
+                file.write(_check(buffer.getbuffer()))
+                file.write(buffer.getbuffer())
             Path(temporary).replace(place)
+            temporary = None
         except OSError as error:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
             warnings.warn(f"cache {self._folder}: cannot be written: {error.strerror or error}", stacklevel=2)
+        finally:
+            if temporary is not None:
+                with suppress(OSError):
+                    Path(temporary).unlink()

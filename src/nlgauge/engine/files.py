@@ -17,9 +17,14 @@ def check_writable(path: Path) -> None:
         raise OutputError(f"{path}: is a folder; expected the name of a file")
     folder = path.parent
     if not folder.is_dir():
-        raise OutputError(f"{path}: the folder '{folder}' does not exist; create it first")
-    if not os.access(folder, os.W_OK):
-        raise OutputError(f"{path}: the folder '{folder}' is not writable")
+        found = "is not a folder; choose another" if folder.exists() else "does not exist; create it first"
+        raise OutputError(f"{path}: the folder '{folder}' {found}")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OutputError(
+            f"{path}: the folder '{folder}' is not writable ({error.strerror}); choose another"
+        ) from error
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Comparison:
         return {**self.__dict__, "ci": list(self.ci)}
 
 
-def compare(first: Score, second: Score, interval: Interval | None = None) -> Comparison:
+def compare(first: Score, second: Score, *, interval: Interval | None = None) -> Comparison:
     """Paired comparison of two systems' scores by the same metric."""
     how = interval or Interval()
     own, other = first.signature, second.signature
@@ -98,7 +98,7 @@ def compare_all(scores: Sequence[Score], interval: Interval | None = None) -> li
     systems = list(dict.fromkeys(score.system for score in scores))
     baseline = [score for score in scores if score.system == systems[0]]
     made = [
-        compare(base, score, interval)
+        compare(base, score, interval=interval)
         for base in baseline
         for score in scores
         if score.system != systems[0]
@@ -135,5 +135,6 @@ def _why_not(one: pl.DataFrame, two: pl.DataFrame, first: str, second: str) -> s
     shared = len(set(one["id"]) & set(two["id"]))
     return (
         f"'{first}' and '{second}' cannot be paired: {len(one)} and {len(two)} sets, {shared} ids in common; a paired "
-        "test needs the same ids with the same contexts (or, without ids, each context once) in both files"
+        "test needs the same ids with the same contexts (or, without ids, each context once) in both files; "
+        "--no-compare prints the scores alone"
     )

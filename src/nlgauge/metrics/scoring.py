@@ -89,7 +89,7 @@ def score(
                 found, names = [_score_table(ResponseSets.of(data), made, grouped, options)], [""]
             else:
                 found = [_score_source(source, made, grouped, options, scratch) for source in sources]
-                names = [_stem(source.path) for source in sources]
+                names = _file_names([source.path for source in sources])
         return [
             replace(metric.finish(stats, interval), system=system)
             for system, all_stats in _named(found, names)
@@ -111,22 +111,21 @@ def _sources(data: Any, reading: dict[str, Any], metrics: tuple[Metric, ...]) ->
     return [entry if isinstance(entry, Source) else Source(path=str(entry), **reading) for entry in data]
 
 
-def _stem(path: str) -> str:
-    if path == STDIN:
-        return "stdin"
-    return Path(path).name.split(".")[0] or path
+def _file_names(paths: list[str]) -> list[str]:
+    """File names without their endings, or whole paths where those are not enough to tell files apart."""
+    stems = ["stdin" if path == STDIN else Path(path).name.split(".")[0] or path for path in paths]
+    if len(set(paths)) < len(paths):
+        raise OptionError(f"{max(paths, key=paths.count)} was named twice; several files are several systems")
+    return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]
 
 
 def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Systems are called as their column says, or as their file; a name that several files share gets the file's."""
-    labels = [label for systems in found for label in systems if label]
+    """Systems are called as their column says, or as their file; a name used by several files gets the file's name."""
+    labels = [label or name for systems, name in zip(found, names, strict=True) for label in systems]
     for systems, name in zip(found, names, strict=True):
         for label, stats in systems.items():
-            if not label:
-                clash = names.count(name) > 1 or name in labels
-                yield (f"{name}#{names.index(name) + 1}" if clash else name), stats
-            else:
-                yield (f"{name}/{label}" if labels.count(label) > 1 else label), stats
+            called = label or name
+            yield (f"{name}: {called}" if labels.count(called) > 1 else called), stats
 
 
 def _score_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions) -> BySystem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from nlgauge.errors import OutputError
 from nlgauge.text.tokens import TokenTable
 
 _SLICES = 64
+_RUNS_IN_MEMORY = 128
 
 
 @dataclass(frozen=True)
@@ -117,23 +118,29 @@ class Census:
         return sum(part.nbytes for part in arrays if isinstance(part, np.ndarray))
 
     def _trimmed(self) -> Census:
+        """Spilled when too much is in memory; with its runs joined when they are many and small."""
         scratch = current_scratch()
-        return self.spilled() if scratch and self._bytes_in_memory() > scratch.memory_bytes else self
+        if scratch and self._bytes_in_memory() > scratch.memory_bytes:
+            return self.spilled()
+        if max(map(len, self.runs)) > _RUNS_IN_MEMORY:
+            return replace(self, runs=tuple(map(self._join, self.runs)))
+        return self
 
     def spilled(self) -> Census:
         """The same census with its in-memory runs moved to one file an order; unchanged outside a run."""
-        return Census(
-            self.orders, self.totals, tuple(map(self._spill, self.runs)), self.groups, self.counts, self.group_totals
-        )
+        return self if current_scratch() is None else replace(self, runs=tuple(map(self._spill, self.runs)))
+
+    def _join(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
+        live = [run for run in runs if isinstance(run.keys, np.ndarray)]
+        kept = tuple(run for run in runs if not isinstance(run.keys, np.ndarray))
+        return (*kept, self._merge(live)) if live else kept
 
     def _spill(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        live = [run for run in runs if isinstance(run.keys, np.ndarray)]
-        scratch = current_scratch()
-        if scratch is None or not live:
+        *kept, joined = self._join(runs)
+        keys, marks, scratch = joined.keys, joined.marks, current_scratch()
+        if scratch is None or not isinstance(keys, np.ndarray) or not isinstance(marks, np.ndarray):
             return runs
         place = scratch.new_file()
-        keys, marks, offsets = self._merge(live)
-        kept = tuple(run for run in runs if not isinstance(run.keys, np.ndarray))
         mark_place = place.with_suffix(".marks")
         try:
             keys.tofile(place)
@@ -144,19 +151,15 @@ class Census:
                 f"scratch folder {place.parent}: cannot be written: {error.strerror or error}; set NLGAUGE_SCRATCH to "
                 "a folder with more room, or use a sketch"
             ) from error
-        return (*kept, Run(offsets, place, mark_place if len(marks) else np.zeros(0, np.uint8)))
+        return (*kept, Run(joined.offsets, place, mark_place if len(marks) else marks))
 
-    def _merge(self, runs: list[Run]) -> tuple[Array, Array, Array]:
+    def _merge(self, runs: list[Run]) -> Run:
         from nlgauge.text import corpus_kernels as kernels
 
-        keys, marks, starts, ends = _stack(runs, 0, kernels.PARTITIONS)
+        keys, marks, offsets = kernels.join_runs(*_stack(runs, 0, kernels.PARTITIONS))
         if not self.groups and not self.counts:
-            merged, offsets = kernels.drop_repeats(keys, starts, ends)
-            return merged, marks, offsets
-        sizes = (ends - starts).sum(axis=0)
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        order = np.concatenate([np.arange(a, b) for a, b in zip(starts.T.ravel(), ends.T.ravel(), strict=True)])
-        return keys[order], marks[order] if len(marks) else marks, offsets
+            keys, offsets = kernels.drop_repeats(keys, offsets)
+        return Run(offsets, keys, marks)
 
     def summarise(self) -> list[Summary]:
         """Totals and numbers of different n-grams, one summary an order."""

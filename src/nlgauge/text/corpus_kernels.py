@@ -87,30 +87,38 @@ def count_different(keys: Array, starts: Array, ends: Array) -> int:
 
 
 @kernel
-def drop_repeats(keys: Array, starts: Array, ends: Array) -> tuple[Array, Array]:
-    """All runs as one, partition by partition, each key once a partition."""
+def join_runs(keys: Array, marks: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
+    """All runs as one, partition by partition."""
+    marked = len(marks) > 0
+    out = np.empty(len(keys), np.uint64)
+    out_marks = np.empty(len(marks), np.uint8)
     offsets = np.zeros(starts.shape[1] + 1, np.int64)
-    total = 0
-    for r in range(starts.shape[0]):
-        for p in range(starts.shape[1]):
-            total += ends[r, p] - starts[r, p]
-    out = np.empty(total, np.uint64)
-    kept = 0
+    place = 0
     for p in range(starts.shape[1]):
-        begin = kept
         for r in range(starts.shape[0]):
-            out[kept : kept + ends[r, p] - starts[r, p]] = keys[starts[r, p] : ends[r, p]]
-            kept += ends[r, p] - starts[r, p]
-        if kept > begin:
-            out[begin:kept].sort()
-            last = begin
-            for i in range(begin + 1, kept):
-                if out[i] != out[last]:
-                    last += 1
-                    out[last] = out[i]
-            kept = last + 1
-        offsets[p + 1] = kept
-    return out[:kept].copy(), offsets
+            for i in range(starts[r, p], ends[r, p]):
+                out[place] = keys[i]
+                if marked:
+                    out_marks[place] = marks[i]
+                place += 1
+        offsets[p + 1] = place
+    return out, out_marks, offsets
+
+
+@kernel
+def drop_repeats(keys: Array, offsets: Array) -> tuple[Array, Array]:
+    """Each key once a partition; sorts `keys` on the way."""
+    kept_offsets = np.zeros(len(offsets), np.int64)
+    kept = 0
+    for p in range(len(offsets) - 1):
+        part = keys[offsets[p] : offsets[p + 1]]
+        part.sort()
+        for i in range(len(part)):
+            if i == 0 or part[i] != part[i - 1]:
+                keys[kept] = part[i]
+                kept += 1
+        kept_offsets[p + 1] = kept
+    return keys[:kept].copy(), kept_offsets
 
 
 @kernel

@@ -1,0 +1,51 @@
+# Two commands do all set-up: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NLGAUGE_DATA ?= $(wildcard $(abspath ../shared/data))
+export NLGAUGE_DATA
+
+.PHONY: help demo test lint bench clean
+
+help:
+	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
+	@echo "make test   install everything that the tests need and run the whole suite"
+	@echo "make lint   ruff and mypy --strict"
+	@echo "make bench  compare speed and memory with other packages (an hour, 12 GB of disk)"
+	@echo "make clean  remove .venv and everything that was built"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "NLGauge needs Python 3.11 or newer: make PYTHON=python3.12 ..."'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+	scripts/test-packages
+	@touch $@
+
+demo: $(VENV)/.installed
+	@mkdir -p demo
+	$(BIN)/nlgauge score examples/system_a.jsonl examples/system_b.jsonl \
+	    -m distinct -m cos-sim -m self-bleu -m entropy -m ead -m compression
+	$(BIN)/nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o demo/report.html
+	@echo "Open demo/report.html in a browser."
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) demo bench .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

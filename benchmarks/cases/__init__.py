@@ -1,0 +1,1 @@
+"""The comparisons, one a file; each has `measure(bench) -> Section`."""

@@ -1,0 +1,59 @@
+"""Running the real command, and packing bytes the ways that people pack files."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+COMMAND = (sys.executable, "-m", "nlgauge.cli.main")
+PACKINGS = ("", ".gz", ".gz in members", ".zst", ".zst in frames")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run of the command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment(cache: Path) -> dict[str, str]:
+    """The environment of a run with a cache of its own; its scratch files go beside the cache."""
+    scratch = cache.parent / f"{cache.name}-scratch"
+    scratch.mkdir(parents=True, exist_ok=True)
+    return {**os.environ, "NLGAUGE_CACHE": str(cache), "NLGAUGE_SCRATCH": str(scratch), "PYTHONUTF8": "1"}
+
+
+def nlgauge(*arguments: str, cwd: Path, cache: Path, stdin: bytes = b"") -> Outcome:
+    """Run the command in a folder and wait for it."""
+    done = subprocess.run([*COMMAND, *arguments], cwd=cwd, env=environment(cache), input=stdin, capture_output=True)
+    return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def packed(data: bytes, packing: str) -> bytes:
+    """The bytes of a file, compressed whole or in several members or frames."""
+    middle = len(data) // 2
+    halves = (data[:middle], data[middle:])
+    if packing == ".gz":
+        return gzip.compress(data)
+    if packing == ".gz in members":
+        return b"".join(map(gzip.compress, halves))
+    if packing == ".zst":
+        return zstandard.compress(data)
+    if packing == ".zst in frames":
+        return b"".join(map(zstandard.compress, halves))
+    return data
+
+
+def write_packed(path: Path, data: bytes, packing: str) -> Path:
+    """Write a file, with the suffix of its compression added to its name."""
+    target = path.with_name(path.name + packing.partition(" ")[0])
+    target.write_bytes(packed(data, packing))
+    return target

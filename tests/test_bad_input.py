@@ -1,0 +1,416 @@
+"""Bad input through the real command: exit code 2, one clear line that says where, and nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pytest
+import zstandard
+
+from nlgauge.engine.workers import available_cores
+from nlgauge.metrics.scoring import RunOptions, score
+from tests.helpers import COMMAND, Outcome, environment, nlgauge
+
+GOOD = '{"id": "a", "responses": ["one two", "two three"]}\n'
+WORDS = "the quick brown fox jumps over the lazy dog "
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files, a command about them, and what its one line on standard error must say."""
+
+    name: str
+    says: tuple[str, ...]
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    output: tuple[str, ...] = ("--per-item", "values.csv")
+    stdin: bytes = b""
+
+    def run(self, folder: Path) -> tuple[Outcome, set[str], set[str]]:
+        """The outcome, and what stood in the folder before and after."""
+        work = folder / "work"
+        work.mkdir(parents=True)
+        for name, content in {"good.jsonl": GOOD, **self.files}.items():
+            (work / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        before = {str(path) for path in work.rglob("*")}
+        arguments = self.arguments or tuple(self.files)
+        outcome = nlgauge("score", *arguments, *self.output, cwd=work, cache=folder / "cache", stdin=self.stdin)
+        return outcome, before, {str(path) for path in [*work.rglob("*"), *(folder / "cache-scratch").iterdir()]}
+
+
+def lines(*records: str) -> str:
+    return "".join(record + "\n" for record in records)
+
+
+def good_lines(count: int) -> str:
+    return lines(*(json.dumps({"responses": [WORDS + str(i), WORDS * 2]}) for i in range(count)))
+
+
+def option(name: str, *arguments: str, says: tuple[str, ...]) -> Case:
+    return Case(name, says, arguments=("good.jsonl", *arguments))
+
+
+TEXT = lines("one", "two", "three").encode()
+DAMAGED = bytearray(gzip.compress(TEXT * 100))
+DAMAGED[len(DAMAGED) // 2] ^= 0xFF
+FAR = good_lines(4000) + '{"responses": ["a", }\n' + good_lines(500)
+
+FILES = [
+    Case("missing file", ("none.jsonl: no such file", "good.jsonl"), arguments=("none.jsonl",)),
+    Case(
+        "missing file of a named format",
+        ("none.dat: no such file",),
+        arguments=("none.dat", "--input-format", "jsonl"),
+    ),
+    Case("second file missing", ("none.jsonl: no such file",), arguments=("good.jsonl", "none.jsonl")),
+    Case("folder", (".: this is a folder; expected a file",), arguments=(".",)),
+    Case("empty file", ("a.jsonl: the file is empty",), {"a.jsonl": ""}),
+    Case("empty gzip", ("a.jsonl.gz: the file has no records",), {"a.jsonl.gz": gzip.compress(b"")}),
+    Case("empty standard input", ("standard input: the file has no records",), arguments=("-",)),
+    Case("standard input twice", ("standard input ('-') was named twice",), arguments=("-", "-")),
+    Case("only blank lines of JSON", ("a.jsonl: the file has no records",), {"a.jsonl": "\n \n\t\r\n\n"}),
+    Case("only blank lines of CSV", ("a.csv, line 1: no header; expected column names",), {"a.csv": "\n\n\n"}),
+    Case("header alone", ("a.csv: the file has no records",), {"a.csv": "resp_0,resp_1\n"}),
+    Case("unknown format", ("a.xml: cannot tell the format", ".jsonl", "--input-format"), {"a.xml": "<a/>"}),
+    Case("JSON array by name", ("a.json: cannot tell the format", "one object a line"), {"a.json": "[]"}),
+    Case("JSON array", ("a.jsonl, line 1: found a JSON array; expected one JSON object a line",), {"a.jsonl": "[{}]"}),
+    Case("pretty JSON array", ("a.jsonl, line 1: found a JSON array",), {"a.jsonl": json.dumps([{"a": 1}], indent=2)}),
+    Case("JSON value", ("a.jsonl, line 2: ", "expected a JSON object"), {"a.jsonl": GOOD + "5\n"}),
+    Case("invalid JSON", ("a.jsonl, line 3: invalid JSON",), {"a.jsonl": GOOD + "\n{responses: []}\n"}),
+    Case("cut JSON", ("a.jsonl, line 2: invalid JSON",), {"a.jsonl": GOOD + '{"responses": ["a'}),
+    Case(
+        "invalid JSON far into a file of many chunks",
+        ("far.jsonl, line 4001: invalid JSON",),
+        {"far.jsonl": FAR},
+        ("far.jsonl", "--chunk-mb", "0.1"),
+    ),
+    Case(
+        "invalid JSON far into a file read by two processes",
+        ("far.jsonl, line 4001: invalid JSON",),
+        {"far.jsonl": FAR},
+        ("far.jsonl", "--chunk-mb", "0.1", "--processes", "2"),
+    ),
+    Case(
+        "bad UTF-8 in JSON", ("a.jsonl, line 2: byte 0xe9 is not UTF-8",), {"a.jsonl": GOOD.encode() + b'{"\xe9": 1}'}
+    ),
+    Case("bad UTF-8 in CSV", ("a.csv, line 3: byte 0xff is not UTF-8",), {"a.csv": b"resp_0,resp_1\na,b\nc,\xff\n"}),
+    Case("bad UTF-8 in a header", ("a.csv, line 1: byte 0xff is not UTF-8",), {"a.csv": b"resp_0,\xff\na,b\n"}),
+    Case(
+        "bad UTF-8 in text",
+        ("a.txt, line 4: byte 0xc3 is not UTF-8; expected UTF-8 text (convert the file first)",),
+        {"a.txt": TEXT + b"\xc3(\n"},
+        ("a.txt", "--set-size", "2"),
+    ),
+    Case("UTF-16", ("a.jsonl: looks like UTF-16; expected UTF-8",), {"a.jsonl": GOOD.encode("utf-16")}),
+    Case("big-endian UTF-16", ("a.csv: looks like UTF-16",), {"a.csv": b"\xfe\xff" + "text".encode("utf-16-be")}),
+    Case(
+        "lone surrogate",
+        ("a.jsonl, line 1: the escape \\ud83d is half of a surrogate pair",),
+        {"a.jsonl": r'{"responses": ["fine \ud83d\ude00 and \\ud83d", "half \ud83d here"]}'},
+    ),
+    Case(
+        "truncated gzip",
+        ("a.txt.gz: the gzip data is truncated",),
+        {"a.txt.gz": gzip.compress(TEXT)[:-9]},
+        ("a.txt.gz", "--one-set"),
+    ),
+    Case(
+        "damaged gzip",
+        ("a.txt.gz: the gzip data is truncated or damaged",),
+        {"a.txt.gz": bytes(DAMAGED)},
+        ("a.txt.gz", "--one-set"),
+    ),
+    Case(
+        "truncated zstandard",
+        ("a.txt.zst: the zstandard data is truncated",),
+        {"a.txt.zst": zstandard.compress(TEXT)[:-3]},
+        ("a.txt.zst", "--one-set"),
+    ),
+    Case("no Parquet", ("a.parquet: is not a readable Parquet file",), {"a.parquet": GOOD}),
+]
+
+RECORDS = [
+    Case(
+        "missing column",
+        ("good.jsonl, column 'answers': no such column; found id, responses",),
+        arguments=("good.jsonl", "--responses", "answers"),
+    ),
+    Case("no usual column", ("a.csv: found columns x, y; expected 'responses'", "--text"), {"a.csv": "x,y\n1,2\n"}),
+    Case("missing value column", ("good.jsonl, column 'human': no such column",), arguments=("good.jsonl", "--column", "human")),
+    Case(
+        "value that is no number",
+        ("a.csv, column 'human': set '3' has 'many'; expected a number",),
+        {"a.csv": "resp_0,human\na,1\nb,many\n"},
+        ("a.csv", "--column", "human"),
+    ),
+    Case("empty set", ("a.jsonl, line 2, column 'responses': the set of responses is empty",), {"a.jsonl": GOOD + '{"id": 2, "responses": []}'}),
+    Case("text for a set", ("a.jsonl, line 1, column 'responses': 'a b'; expected a list",), {"a.jsonl": '{"responses": "a b"}'}),
+    Case("number for a response", ("a.jsonl, line 1, column 'responses': response 1 is int 5; expected text",), {"a.jsonl": '{"responses": ["a", 5]}'}),
+    Case("null for a response", ("a.jsonl, line 1, column 'responses': response 0 is null; expected text",), {"a.jsonl": '{"responses": [null]}'}),
+    Case("null for an id", ("a.jsonl, line 2, column 'id': the id is null",), {"a.jsonl": GOOD + '{"id": null, "responses": ["a"]}'}),
+    Case("ragged CSV", ("a.csv, line 3: 2 fields; expected 3 as in the header",), {"a.csv": "resp_0,resp_1,resp_2\na,b,c\nd,e\n"}),
+    Case("ragged JSON", ("a.jsonl, line 2, column 'resp_1': ragged row", "--empty-cells drop"), {"a.jsonl": lines('{"resp_0": "a", "resp_1": "b"}', '{"resp_0": "c"}')}),
+    Case("longer JSON row", ("a.jsonl, line 2, column 'resp_1': the first record has no such column",), {"a.jsonl": lines('{"resp_0": "a"}', '{"resp_0": "b", "resp_1": "c"}')}),
+    Case("empty wide cell", ("a.csv, line 3, column 'resp_1': the cell is empty", "--empty-cells"), {"a.csv": "resp_0,resp_1\na,b\nc,\n"}),
+    Case("quote never closed", ("a.csv, line 3: bad CSV",), {"a.csv": 'resp_0,resp_1\na,b\nc,"d\ne,f\n'}),
+    Case("lines left over", ("a.txt, line 3: ends in the middle of a set",), {"a.txt": TEXT}, ("a.txt", "--set-size", "2")),
+    Case("one response for cos-sim", ("a.jsonl: set '1' has 1 response; cos-sim needs at least 2",), {"a.jsonl": '{"responses": ["a"]}'}, ("a.jsonl", "-m", "cos-sim")),
+    Case("one response for self-bleu", ("a.jsonl: set 'b' has 1 response; self-bleu needs at least 2",), {"a.jsonl": GOOD + '{"id": "b", "responses": ["a"]}'}, ("a.jsonl", "-m", "self-bleu")),
+    Case("single texts for a set metric", ("a.txt: the file holds single texts, and distinct measures sets", "--one-set"), {"a.txt": TEXT}, ("a.txt", "-m", "distinct")),
+]  # fmt: skip
+
+OPTIONS = [
+    option("unknown metric", "-m", "distinkt", says=("unknown metric 'distinkt'; did you mean 'distinct'?",)),
+    option("unknown metric option", "-m", "distinct:caes=lower", says=("unknown option of distinct 'caes'; did you mean 'case'?",)),
+    option("bad choice", "-m", "distinct:over=corpse", says=("distinct:over=corpse; expected one of set, corpus",)),
+    option("bad orders", "-m", "distinct:n=0-5", says=("n-gram orders '0-5'; expected",)),
+    option("option without a value", "-m", "distinct:n", says=("'n' in 'distinct:n'; expected option=value",)),
+    option("option twice", "-m", "distinct:n=1,n=2", says=("option 'n' stands twice",)),
+    option("metric twice", "-m", "distinct", "-m", "distinct:n=1-5", says=("the same metric stands twice: distinct|",)),
+    option("sketch of a set", "-m", "distinct:over=set,count=hll-16", says=("count=hll-16 goes with over=corpus",)),
+    option("sketch without a corpus metric", "-m", "distinct", "--sketch", says=("--sketch goes with a corpus-level count",)),
+    option("sets and texts", "--responses", "responses", "--text", "text", says=("name one of them",)),
+    option("set size for JSON", "--set-size", "2", says=("good.jsonl is read as jsonl; set size", "plain text")),
+    option("bad empty cells", "--empty-cells", "skip", says=("empty cells 'skip'; expected error, keep or drop",)),
+    option("bad aligned file", "--aligned", "contexts.txt", says=("--aligned contexts.txt; expected PART=FILE",)),
+    option("unknown input format", "--input-format", "xml", says=("input format 'xml'; expected one of jsonl, csv",)),
+    option("unknown output format", "--format", "xml", says=("--format xml; expected one of text, json",)),
+    option("bad chunk size", "--chunk-mb", "nan", says=("--chunk-mb nan; expected more than 0",)),
+    option("no chunk size", "--chunk-mb", "0", says=("--chunk-mb 0; expected more than 0",)),
+    option("bad number of processes", "--processes", "-1", says=("-1 processes; expected 0 (automatic) or more",)),
+    option("bad level", "--confidence", "--level", "95", says=("confidence level of 95; expected",)),
+    option("no values of sets", "-m", "distinct:over=corpus", says=("--per-item needs one that has",)),
+]  # fmt: skip
+
+
+def output(name: str, place: str, says: str, files: Mapping[str, str | bytes] | None = None) -> Case:
+    return Case(name, (says,), files or {}, ("good.jsonl",), ("--per-item", place))
+
+
+OUTPUTS = [
+    output("output folder missing", "none/values.csv", "none/values.csv: the folder 'none' does not exist; create it"),
+    output("output under a file", "good.jsonl/values.csv", "good.jsonl/values.csv: the folder 'good.jsonl' is not a folder"),
+    output("output not writable", "/proc/values.csv", "/proc/values.csv: the folder '/proc' is not writable"),
+    output("output of unknown format", "values.xlsx", "--per-item values.xlsx; expected a name ending in .jsonl"),
+    output("output over the input", "./good.jsonl", "good.jsonl: is one of the input files; choose another name"),
+]  # fmt: skip
+
+CASES = [*FILES, *RECORDS, *OPTIONS, *OUTPUTS]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future[tuple[Outcome, set[str], set[str]]]]]:
+    """All cases, on every core: starting the command is most of the time that it takes."""
+    with ThreadPoolExecutor(available_cores()) as pool:
+        yield {case.name: pool.submit(case.run, tmp_path_factory.mktemp("case")) for case in CASES}
+        pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_bad_input_is_one_clear_line(case: Case, runs: dict[str, Future[tuple[Outcome, set[str], set[str]]]]) -> None:
+    outcome, before, after = runs[case.name].result()
+    assert outcome.code == 2, outcome.err
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith("nlgauge: error: ")
+    for part in case.says:
+        assert part in outcome.err
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--bogus",), "No such option: --bogus"),
+        (("--resamples", "many"), "Invalid value for '--resamples'"),
+        ((), "Missing argument 'FILE...'"),
+    ],
+    ids=["unknown option", "bad value", "no file"],
+)
+def test_bad_usage_says_so_after_a_line_on_usage(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    outcome = nlgauge("score", *arguments, cwd=tmp_path, cache=tmp_path / "cache")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("Usage: ")
+    assert message in outcome.err.splitlines()[-1]
+
+
+def test_an_output_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text(GOOD)
+    (tmp_path / "values.csv").mkdir()
+    outcome = nlgauge("score", "good.jsonl", "--per-item", "values.csv", cwd=tmp_path, cache=tmp_path / "cache")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == "nlgauge: error: values.csv: is a folder; expected the name of a file\n"
+    assert list((tmp_path / "values.csv").iterdir()) == []
+
+
+def test_closed_standard_input_is_an_error(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "score", "-"]
+    done = subprocess.run(command, env=environment(tmp_path / "cache"), capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("nlgauge: error: standard input: is closed")
+
+
+MEASURED = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[2:])
+_, status, usage = os.wait4(child.pid, 0)
+open(sys.argv[1], "w").write(str(usage.ru_maxrss))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("packing", ["", ".zst"])
+def test_a_line_of_100_mb_is_refused_in_bounded_memory(tmp_path: Path, packing: str) -> None:
+    path = tmp_path / f"long.jsonl{packing}"
+    with path.open("wb") as raw:
+        file = zstandard.ZstdCompressor().stream_writer(raw) if packing else raw
+        file.write(GOOD.encode() + b'{"id": "b", "responses": ["')
+        for _ in range(100):
+            file.write(b"word " * (1 << 20 // 5))
+            file.write(b"word " * ((1 << 20) // 5))
+        file.write(b'"]}\n')
+        if packing:
+            file.close()
+    peak = tmp_path / "peak"
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(peak), *COMMAND, "score", path.name, "--per-item", "values.csv"],
+        cwd=tmp_path,
+        env=environment(tmp_path / "cache"),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert f"{path.name}, line 2: a record is longer than 64 MB; expected one record a line" in done.stderr
+    assert not (tmp_path / "values.csv").exists()
+    assert int(peak.read_text()) < 1_000_000  # kB
+
+
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A folder of 64 kB, with what to put before a command; a limit on file sizes where mounting is not allowed."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
+    yield folder, [] if mounted else [sys.executable, "-c", LIMITED]
+    if mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_an_error_and_leaves_nothing(tmp_path: Path, full_disk: tuple[Path, list[str]]) -> None:
+    folder, before_command = full_disk
+    (tmp_path / "many.jsonl").write_text(lines(*(json.dumps({"responses": [f"a {i}"]}) for i in range(8000))))
+    for suffix in ("csv", "jsonl", "parquet"):
+        target = folder / f"values.{suffix}"
+        arguments = ["many.jsonl", "-m", "distinct", "-m", "compression", "--no-cache", "--per-item", str(target)]
+        done = subprocess.run(
+            [*before_command, *COMMAND, "score", *arguments],
+            cwd=tmp_path,
+            env=environment(tmp_path / "cache"),
+            capture_output=True,
+            text=True,
+        )
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"nlgauge: error: {target}: cannot be written: ")
+        assert done.stderr.count("\n") == 1
+        assert list(folder.iterdir()) == []
+
+
+def test_a_result_that_cannot_be_printed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "good.jsonl").write_text(GOOD)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "score", "good.jsonl", "-m", "distinct"],
+            cwd=tmp_path,
+            env=environment(tmp_path / "cache"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "nlgauge: error: reading or writing failed: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_ctrl_c_leaves_no_output_and_keeps_finished_work(tmp_path: Path, processes: str) -> None:
+    work, cache = tmp_path / "work", tmp_path / "cache"
+    work.mkdir()
+    (work / "large.jsonl").write_text(good_lines(60_000))
+    arguments = [
+        "score", "large.jsonl", "-m", "self-bleu", "-m", "cos-sim", "--per-item", "values.csv", "--format", "json",
+        "--chunk-mb", "0.3", "--processes", processes,
+    ]  # fmt: skip
+    run = subprocess.Popen(
+        [*COMMAND, *arguments],
+        cwd=work,
+        env=environment(cache),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not any(cache.rglob("*.arrow")):
+        with pytest.raises(subprocess.TimeoutExpired):
+            run.wait(timeout=0.02)
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate()
+    assert run.returncode == 130
+    assert out == ""
+    assert err == "nlgauge: error: interrupted; nothing was written, finished work is in the cache\n"
+    assert [path.name for path in work.iterdir()] == ["large.jsonl"]
+    assert list((tmp_path / "cache-scratch").iterdir()) == []
+    kept = {path for path in cache.rglob("*") if path.is_file()}
+    assert kept
+    assert all(path.suffix == ".arrow" for path in kept)
+
+    again = nlgauge(*arguments, cwd=work, cache=cache)
+    assert (again.code, again.err) == (0, "")
+    assert kept < {path for path in cache.rglob("*") if path.is_file()}
+    assert pl.read_csv(work / "values.csv").height == 60_000
+    expected = score(str(work / "large.jsonl"), ["self-bleu", "cos-sim"], run=RunOptions(cache=False))
+    assert json.loads(again.out)["scores"] == [entry.to_dict() for entry in expected]
+
+
+def test_unusual_but_valid_text_is_scored_as_it_is(tmp_path: Path) -> None:
+    sets = {
+        "NUL": ["a\0b c", "a\0b d"],
+        "right to left": ["שלום עולם", "שלום לך"],
+        "emoji": ["👩‍🚀 🏳️‍🌈 👍🏽", "👩‍🚀 👍🏽"],
+        "combining": ["e\u0301 x", "é x"],
+        "line separator": ["a\u2028b c", "a b"],
+    }
+    rows = [{"id": id, "responses": texts} for id, texts in sets.items()]
+    escaped = "".join(json.dumps(row) + "\n" for row in rows)
+    assert "\\ud83d\\udc69" in escaped
+    assert "\\u0000" in escaped
+    (tmp_path / "escaped.jsonl").write_text(escaped)
+    plain = "\ufeff" + "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (tmp_path / "plain.jsonl").write_text(plain, encoding="utf-8")
+    outcome = nlgauge(
+        "score", "escaped.jsonl", "plain.jsonl", "-m", "distinct:n=1", "--per-item", "values.jsonl",
+        cwd=tmp_path, cache=tmp_path / "cache",
+    )  # fmt: skip
+    assert (outcome.code, outcome.err) == (0, "")
+    values = pl.read_ndjson(tmp_path / "values.jsonl")
+    expected = {"NUL": 3 / 4, "right to left": 3 / 4, "emoji": 3 / 5, "combining": 3 / 4, "line separator": 1.0}
+    for system in ("escaped", "plain"):
+        mine = values.filter(pl.col("system") == system)
+        assert dict(zip(mine["id"], mine["distinct"], strict=True)) == pytest.approx(expected)
