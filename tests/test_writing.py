@@ -177,9 +177,14 @@ class TestWholeOrNotAtAll:
     ) -> None:
         path = tmp_path / "a.txt"
         write_text(path, "old")
-        with pytest.raises(failure), atomic_path(path) as temporary:
-            temporary.write_text("half of the n")
-            raise failure
+
+        def write_half() -> None:
+            with atomic_path(path) as temporary:
+                temporary.write_text("half of the n")
+                raise failure
+
+        with pytest.raises(failure):
+            write_half()
         assert path.read_text() == "old"
         assert list(tmp_path.iterdir()) == [path]
 
@@ -232,7 +237,5 @@ class TestRefusals:
                 write_table(SETS, tmp_path / place)
 
     def test_a_folder_that_takes_no_files_is_an_error_even_for_the_superuser(self) -> None:
-        with pytest.raises(
-            OutputError, match=r"/proc/a\.csv: the folder '/proc' is not writable \(.*\); choose another"
-        ):
+        with pytest.raises(OutputError, match=r"/proc/a\.csv: the folder '/proc' is not writable \(.*\); choose"):
             check_writable(Path("/proc/a.csv"))

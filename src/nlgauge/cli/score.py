@@ -52,7 +52,7 @@ def score_command(
     set_size: inputs.SetSize = 0,
     aligned: inputs.Aligned = None,
     processes: inputs.Processes = 0,
-    chunk_mb: inputs.ChunkMb = 8.0,
+    chunk_mb: inputs.ChunkMb = 2.0,
     no_cache: inputs.NoCache = False,
     progress: inputs.Progress = True,
 ) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 from nlgauge.data.files import BLOCK_BYTES, ByteStream, check_readable, display_name, is_compressed, open_bytes
 from nlgauge.errors import DataError
 
-CHUNK_BYTES = 8 << 20
+CHUNK_BYTES = 2 << 20
 MAX_LINE_BYTES = 64 << 20
 BLANK = b" \t\r\n"
 _QUOTED = rb'"(?<![^%b\n]")[^"]*(?:""[^"]*)*("|\Z)'

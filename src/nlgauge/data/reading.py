@@ -74,13 +74,13 @@ class Source:
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """Unparsed chunks of whole records, in order."""
-        if self.format == "jsonl":
+        if self.format == "jsonl" or (self.format == "text" and not self.set_size and not self.aligned):
             return cutting.line_chunks(self.path, chunk_bytes)
         if self.format in ("csv", "tsv"):
             return cutting.csv_chunks(self.path, chunk_bytes, self._delimiter)
         if self.format == "text":
             return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
-        return cutting.parquet_chunks(self.path, max(1, chunk_bytes // 1024))
+        return cutting.parquet_chunks(self.path, max(1, chunk_bytes // 256))
 
     def parse(self, chunk: Chunk) -> Table | None:
         """The table in a chunk; None when it holds nothing but blank lines."""
@@ -300,7 +300,8 @@ def read_items(path: str, **options: Any) -> Items:
 
 def _plain_lines(data: bytes, file: str, first_line: int) -> list[str]:
     text = decode_utf8(data, file=file, first_line=first_line)
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+    lines = text.removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
 def _lone_surrogate(line: bytes) -> str | None:

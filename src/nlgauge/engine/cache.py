@@ -110,7 +110,7 @@ class Cache:
             Path(temporary).replace(place)
             temporary = None
         except OSError as error:
-            warnings.warn(f"cache {self._folder}: cannot be written: {error.strerror or error}", stacklevel=2)
+            warnings.warn(f"cache {self._folder}: cannot be written: {error.strerror or error}", stacklevel=1)
         finally:
             if temporary is not None:
                 with suppress(OSError):

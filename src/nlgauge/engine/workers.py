@@ -1,4 +1,4 @@
-"""An ordered map over worker processes that never runs far ahead of its consumer."""
+"""An ordered map over threads or worker processes that never runs far ahead of its consumer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from nlgauge.errors import NLGaugeError
 
 T = TypeVar("T")
 R = TypeVar("R")
+_THREADS = 4
 _function: Callable[[Any], Any]
 
 
@@ -25,22 +26,25 @@ def available_cores() -> int:
 
 
 def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: int, scratch: Scratch) -> Iterator[R]:
-    """Results in the order of the values; with one process, in this one.
+    """Results in the order of the values.
 
-    Workers are started afresh rather than forked (forking a program with threads may hang), and at most two values a
-    worker are under way at a time.
+    One process works with a thread a core (up to four), since kernels run without the interpreter lock. Several
+    processes are started afresh rather than forked (forking a program with threads may hang). At most one value more
+    than there are workers is under way at a time.
     """
     if processes == 1:
-        yield from map(function, values)
-        return
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=_start, initargs=(function, scratch)
-    )
+        workers = min(_THREADS, available_cores())
+        pool: Executor = ThreadPoolExecutor(workers)
+        call: Callable[[T], R] = function
+    else:
+        workers, call = processes, _call
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(processes, context, initializer=_start, initargs=(function, scratch))
     pending: deque[Future[R]] = deque()
     try:
         for value in values:
-            pending.append(pool.submit(_call, value))
-            if len(pending) >= 2 * processes:
+            pending.append(pool.submit(call, value))
+            if len(pending) > workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

@@ -7,17 +7,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics import options
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import HigherIs, Interval, Score
+from nlgauge.metrics.score import HigherIs, Interval, ItemValues, RowKeys, Score
 from nlgauge.metrics.signature import Signature
+from nlgauge.stats.exact import ExactSum
 
 
 class Stats(Protocol):
@@ -104,22 +105,15 @@ class Metric(ABC):
 
 
 @dataclass(frozen=True)
-class SetPart:
-    """Values of the sets of one batch; `values` has a row a set and a column a part."""
-
-    ids: pl.Series
-    contexts: Array | None
-    values: Array
-
-
-@dataclass(frozen=True)
 class SetStats:
-    """One row of values a set."""
+    """One value a set, and the sums of the parts that the values average."""
 
-    parts: tuple[SetPart, ...]
+    items: ItemValues
+    sums: tuple[ExactSum, ...]
 
     def __add__(self, other: SetStats) -> SetStats:
-        return SetStats(self.parts + other.parts)
+        sums = tuple(a + b for a, b in zip(self.sums, other.sums, strict=True))
+        return SetStats(self.items + other.items, sums)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +135,16 @@ class SetMetric(Metric):
 
     def collect(self, batch: Batch) -> SetStats:
         """Values of every set."""
-        values = np.asarray(self.per_set(batch), dtype=np.float64).reshape(len(batch), -1)
-        return SetStats((SetPart(batch.sets.ids, batch.context_hashes(), values),))
+        return self.stats_of(batch.rows, self.values(batch))
+
+    def values(self, batch: Batch) -> Array:
+        """What `per_set` gives, as a table with a row a set and a column a part."""
+        return np.asarray(self.per_set(batch), dtype=np.float64).reshape(len(batch), -1)
+
+    def stats_of(self, rows: RowKeys, values: Array) -> SetStats:
+        """Statistics from a table of values."""
+        sums = tuple(ExactSum.of(column[~np.isnan(column)].tolist()) for column in values.T)
+        return SetStats(ItemValues((rows,), (self.combine(values),)), sums)
 
     def combine(self, values: Array) -> Array:
         """One value a set from its parts: their mean, parts without a value aside."""
@@ -155,8 +157,7 @@ class SetMetric(Metric):
 
     def finish(self, stats: SetStats, interval: Interval | None = None) -> Score:
         """Mean over sets, exactly rounded so that their order does not matter."""
-        values = np.concatenate([part.values for part in stats.parts])
-        whole = self.combine(values)
+        whole = stats.items.all_values()
         defined = whole[~np.isnan(whole)]
         if len(defined) == 0:
             raise DataError(f"{self.name} has no value on any of the {len(whole)} sets")
@@ -172,30 +173,25 @@ class SetMetric(Metric):
                     "seed": str(interval.seed),
                 }
             )
-        ids = pl.concat([part.ids for part in stats.parts])
-        frame = pl.DataFrame({"id": ids, "value": whole})
-        if stats.parts[0].contexts is not None:
-            hashes = np.concatenate([part.contexts for part in stats.parts if part.contexts is not None])
-            frame = frame.with_columns(pl.Series("context_hash", hashes))
-        means = {
-            name: _mean(column[~np.isnan(column)]) for name, column in zip(self.part_names(), values.T, strict=False)
-        }
         return Score(
             name=self.title,
             label=self.label,
-            value=_mean(defined),
+            value=_mean_of(defined),
             n=len(defined),
             signature=signature,
             higher_is=self.higher_is,
             ci=ci,
-            parts=means,
-            per_item=frame,
+            parts={name: total.mean for name, total in zip(self.part_names(), stats.sums, strict=False)},
+            items=stats.items,
             excluded=len(whole) - len(defined),
         )
 
 
-def _mean(values: Array) -> float:
-    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
+def _mean_of(values: Array, block: int = 1 << 16) -> float:
+    """The exactly rounded mean, without a list of all values."""
+    return math.fsum(chain.from_iterable(values[i : i + block].tolist() for i in range(0, len(values), block))) / len(
+        values
+    )
 
 
 def refuse(condition: bool, message: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.data.tables import ResponseSets
+from nlgauge.metrics.score import RowKeys
 from nlgauge.text.tokens import Tokenizer, TokenTable, text_bytes
 
 JACKKNIFE_GROUPS = 64
@@ -59,10 +61,11 @@ class Batch:
             self._ngrams[tokenizer] = held
         return held
 
-    def context_hashes(self) -> Array | None:
-        """A hash of each set's context, to check that two systems answered the same; None without contexts."""
+    @cached_property
+    def rows(self) -> RowKeys:
+        """Ids, and hashes of contexts to check that two systems answered the same."""
         frame = self.sets.frame
-        return _hashes(frame["context"].fill_null("")) if "context" in frame.columns else None
+        return RowKeys(self.sets.ids, _hashes(frame["context"].fill_null("")) if "context" in frame.columns else None)
 
     def text_groups(self) -> Array | None:
         """The group of each text, when groups were asked for."""

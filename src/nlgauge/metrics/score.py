@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.metrics.signature import Signature
 from nlgauge.stats.jackknife import LeftOut
 
@@ -25,11 +27,40 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class RowKeys:
+    """Ids of the sets of one batch, and hashes of their contexts when there are contexts."""
+
+    ids: pl.Series
+    contexts: Array | None
+
+
+@dataclass(frozen=True)
+class ItemValues:
+    """Values of single sets, batch by batch; the keys are shared between metrics."""
+
+    rows: tuple[RowKeys, ...]
+    values: tuple[Array, ...]
+
+    def __add__(self, other: ItemValues) -> ItemValues:
+        return ItemValues(self.rows + other.rows, self.values + other.values)
+
+    def all_values(self) -> Array:
+        """All values, in order."""
+        return np.concatenate(self.values)
+
+    def to_polars(self) -> pl.DataFrame:
+        """`id`, `value`, and `context_hash` when there are contexts."""
+        frame = pl.DataFrame({"id": pl.concat([rows.ids for rows in self.rows]), "value": self.all_values()})
+        hashes = [rows.contexts for rows in self.rows if rows.contexts is not None]
+        return frame.with_columns(pl.Series("context_hash", np.concatenate(hashes))) if hashes else frame
+
+
+@dataclass(frozen=True)
 class Score:
     """One number, with what is needed to defend it.
 
-    `parts` are the numbers that `value` averages (one an n-gram order). `per_item` has `id` and `value`, a row a set;
-    it is None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its
+    `parts` are the numbers that `value` averages (one an n-gram order). `items` are the values of single sets; it is
+    None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its
     values with each group of texts left out. `excluded` sets had no defined value and do not count in `value`.
     """
 
@@ -41,10 +72,15 @@ class Score:
     higher_is: HigherIs
     ci: tuple[float, float] | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
-    per_item: pl.DataFrame | None = field(default=None, repr=False, compare=False)
+    items: ItemValues | None = field(default=None, repr=False, compare=False)
     left_out: LeftOut | None = field(default=None, repr=False, compare=False)
     excluded: int = 0
     system: str = ""
+
+    @property
+    def per_item(self) -> pl.DataFrame | None:
+        """Values of single sets: `id` and `value`, a row a set."""
+        return None if self.items is None else self.items.to_polars()
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.data.chunks import CHUNK_BYTES, Chunk
 from nlgauge.data.files import STDIN
 from nlgauge.data.reading import Source, Table
@@ -21,22 +20,25 @@ from nlgauge.engine.progress import progress_bar
 from nlgauge.engine.scratch import MEMORY_BYTES, Scratch, scratch_folder
 from nlgauge.engine.workers import available_cores, ordered_map
 from nlgauge.errors import DataError, OptionError
-from nlgauge.metrics.base import Metric, SetMetric, SetPart, SetStats
+from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import create_metric
-from nlgauge.metrics.score import Interval, Score
+from nlgauge.metrics.score import Interval, RowKeys, Score
 
 BySystem = dict[str, tuple[Any, ...]]
 _WORTH_CACHING = 256 << 10
-_WORTH_PROCESSES = 64 << 20
+_ROWS_WORTH_CACHING = 1000
+_WORTH_PROCESSES = 512 << 20
+_CORES_FOR_THREADS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """How to run: results do not depend on any of these.
 
-    `processes=0` uses one process for small files and every core for large ones; `one_set` takes all texts of a file as
+    One process already keeps all cores of a small machine busy with threads; `processes=0` uses several for large files
+    on larger ones. `one_set` takes all texts of a file as
     a single set; n-grams of a corpus beyond `memory_bytes` go to disk.
     """
 
@@ -141,7 +143,7 @@ def _score_source(
             return _collect_table(source.read(), metrics, grouped, one_set=True)
         except DataError as error:
             raise error.at(file=source.name) from error
-    processes = options.processes or (available_cores() if (size or 0) >= _WORTH_PROCESSES else 1)
+    processes = options.processes or _processes_for(size)
     cache = Cache() if options.cache and source.path != STDIN else None
     work = _CollectChunk(source, metrics, grouped, cache)
     merged: dict[str, list[list[Any]]] = {}
@@ -162,21 +164,45 @@ def _score_source(
     return {system: tuple(stats) for system, stats in merged.items()}
 
 
+def _processes_for(size: int | None) -> int:
+    """Threads share the work of parsing poorly beyond a few cores; processes take seconds to start."""
+    cores = available_cores()
+    return cores if cores > _CORES_FOR_THREADS and (size or 0) >= _WORTH_PROCESSES else 1
+
+
 def _collect_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, one_set: bool = False) -> BySystem:
     if one_set:
-        parts = {system: ResponseSets.one_set(part.texts) for system, part in _by_system(_sets_of(table)).items()}
-    else:
-        if isinstance(table, Items):
-            for metric in metrics:
-                _refuse_items(metric)
-        parts = _by_system(_sets_of(table))
+        table = ResponseSets.concat(
+            [
+                replace(ResponseSets.one_set(part.texts), frame=pl.DataFrame({"id": ["all"], "system": [system]}))
+                for system, part in _by_system(_sets_of(table)).items()
+            ]
+        )
+    return _collect_keeping(table, metrics, grouped)[0]
+
+
+def _collect_keeping(
+    table: Table, metrics: tuple[Metric, ...], grouped: bool
+) -> tuple[BySystem, dict[SetMetric, pl.DataFrame]]:
+    """Statistics of each system, and the values of sets that are worth caching."""
+    if isinstance(table, Items):
+        for metric in metrics:
+            _refuse_items(metric)
     systems = {}
-    for system, sets in parts.items():
+    kept: dict[SetMetric, list[Array]] = {}
+    for system, sets in _by_system(_sets_of(table)).items():
         batch = Batch(sets, grouped=grouped)
         for metric in metrics:
             metric.check(batch)
-        systems[system] = tuple(metric.collect(batch) for metric in metrics)
-    return systems
+        stats = []
+        for metric in metrics:
+            if isinstance(metric, SetMetric) and metric.cacheable:
+                kept.setdefault(metric, []).append(metric.values(batch))
+                stats.append(metric.stats_of(batch.rows, kept[metric][-1]))
+            else:
+                stats.append(metric.collect(batch))
+        systems[system] = tuple(stats)
+    return systems, {metric: pl.DataFrame(np.concatenate(values)) for metric, values in kept.items()}
 
 
 def _sets_of(table: Table) -> ResponseSets:
@@ -206,7 +232,7 @@ def _refuse_items(metric: Metric) -> None:
 
 @dataclass(frozen=True)
 class _CollectChunk:
-    """The work on one chunk, in whichever process: look in the cache, else parse and collect."""
+    """The work on one chunk, in whichever thread or process: look in the cache, else parse and collect."""
 
     source: Source
     metrics: tuple[Metric, ...]
@@ -220,48 +246,33 @@ class _CollectChunk:
             raise error.at(file=self.source.name) from error
 
     def _systems(self, chunk: Chunk) -> BySystem:
-        cache = self.cache if len(chunk.payload) >= _WORTH_CACHING or chunk.rows[1] > 1000 else None
-        if cache is None or not any(metric.cacheable for metric in self.metrics):
-            return self._collect(chunk, self.metrics)
+        cache = self.cache if len(chunk.payload) >= _WORTH_CACHING or chunk.rows[1] > _ROWS_WORTH_CACHING else None
+        kept = [metric for metric in self.metrics if isinstance(metric, SetMetric) and metric.cacheable]
+        if cache is None or not kept:
+            table = self.source.parse(chunk)
+            return {} if table is None else _collect_table(table, self.metrics, self.grouped)
         about = self._digest(chunk)
-        row_key = cache.key("rows", about)
-        rows = cache.get(row_key)
-        held: dict[int, pl.DataFrame] = {}
-        if rows is not None:
-            for position, metric in enumerate(self.metrics):
-                values = cache.get(self._value_key(cache, about, metric)) if metric.cacheable else None
-                if values is not None and len(values) == len(rows):
-                    held[position] = values
-        fresh = tuple(metric for position, metric in enumerate(self.metrics) if position not in held)
-        systems = self._collect(chunk, fresh) if fresh else {}
-        if rows is None:
-            rows = _rows_of(systems, self.metrics)
-            if rows is None:
-                return systems
-            cache.put(row_key, rows)
-        for position, metric in enumerate(fresh):
-            if metric.cacheable:
-                cache.put(self._value_key(cache, about, metric), _values_of(systems, position))
-        return self._assemble(rows, held, systems)
-
-    def _collect(self, chunk: Chunk, metrics: tuple[Metric, ...]) -> BySystem:
+        rows = cache.get(cache.key("rows", about))
+        held = {} if rows is None else {m: v for m in kept if (v := cache.get(_value_key(about, m))) is not None}
+        if rows is not None and len(held) == len(self.metrics):
+            return self._from_cache(rows, held)
         table = self.source.parse(chunk)
-        return {} if table is None else _collect_table(table, metrics, self.grouped)
+        if table is None:
+            return {}
+        systems, values = _collect_keeping(table, self.metrics, self.grouped)
+        cache.put(cache.key("rows", about), _row_table(systems, self.metrics.index(kept[0])))
+        for metric, frame in values.items():
+            cache.put(_value_key(about, metric), frame)
+        return systems
 
-    def _assemble(self, rows: pl.DataFrame, held: dict[int, pl.DataFrame], systems: BySystem) -> BySystem:
+    def _from_cache(self, rows: pl.DataFrame, held: dict[SetMetric, pl.DataFrame]) -> BySystem:
         result = {}
         labels = rows["system"]
         for system in labels.unique(maintain_order=True).to_list():
-            fresh = iter(systems.get(system, ()))
-            mine = (labels == system).arg_true()
-            ids = rows["id"].gather(mine)
-            hashes = rows["context_hash"].gather(mine).to_numpy() if "context_hash" in rows.columns else None
-            result[system] = tuple(
-                SetStats((SetPart(ids, hashes, held[position][mine.to_numpy()].to_numpy()),))
-                if position in held
-                else next(fresh)
-                for position in range(len(self.metrics))
-            )
+            mine = (labels == system).arg_true().to_numpy()
+            hashes = rows["context_hash"].to_numpy()[mine] if "context_hash" in rows.columns else None
+            keys = RowKeys(rows["id"].gather(mine), hashes)
+            result[system] = tuple(metric.stats_of(keys, held[metric].to_numpy()[mine]) for metric in held)
         return result
 
     def _digest(self, chunk: Chunk) -> str:
@@ -270,29 +281,17 @@ class _CollectChunk:
         aligned = [part for name, data in sorted(chunk.aligned.items()) for part in (name, data)]
         return Cache.key("chunk", reading, content, chunk.header, chunk.payload, *aligned)
 
-    @staticmethod
-    def _value_key(cache: Cache, about: str, metric: Metric) -> str:
-        return cache.key("values", about, str(metric.signature))
+
+def _value_key(about: str, metric: Metric) -> str:
+    return Cache.key("values", about, str(metric.signature))
 
 
-def _rows_of(systems: BySystem, metrics: tuple[Metric, ...]) -> pl.DataFrame | None:
-    position = next(i for i, metric in enumerate(metrics) if metric.cacheable)
+def _row_table(systems: BySystem, position: int) -> pl.DataFrame:
     frames = []
     for system, stats in systems.items():
-        part: SetPart = stats[position].parts[0]
-        frame = pl.DataFrame({"id": part.ids, "system": pl.repeat(system, len(part.ids), eager=True)})
-        if part.contexts is not None:
-            frame = frame.with_columns(pl.Series("context_hash", part.contexts))
+        keys: RowKeys = stats[position].items.rows[0]
+        frame = pl.DataFrame({"id": keys.ids, "system": pl.repeat(system, len(keys.ids), eager=True)})
+        if keys.contexts is not None:
+            frame = frame.with_columns(pl.Series("context_hash", keys.contexts))
         frames.append(frame)
-    return pl.concat(frames) if frames else None
-
-
-def _values_of(systems: BySystem, position: int) -> pl.DataFrame:
-    values = np.concatenate([stats[position].parts[0].values for stats in systems.values()])
-    return pl.DataFrame({str(column): values[:, column] for column in range(values.shape[1])})
-
-
-def merge(parts: Sequence[Any]) -> Any:
-    """Statistics of the whole from those of its parts."""
-    add: Callable[[Any, Any], Any] = operator.add
-    return functools.reduce(add, parts)
+    return pl.concat(frames)

@@ -107,15 +107,33 @@ def join_runs(keys: Array, marks: Array, starts: Array, ends: Array) -> tuple[Ar
 
 @kernel
 def drop_repeats(keys: Array, offsets: Array) -> tuple[Array, Array]:
-    """Each key once a partition; sorts `keys` on the way."""
+    """Each key once a partition; overwrites `keys` on the way."""
     kept_offsets = np.zeros(len(offsets), np.int64)
+    table = np.empty(0, np.uint64)
     kept = 0
     for p in range(len(offsets) - 1):
-        part = keys[offsets[p] : offsets[p + 1]]
-        part.sort()
-        for i in range(len(part)):
-            if i == 0 or part[i] != part[i - 1]:
-                keys[kept] = part[i]
+        size = 64
+        while size < 2 * (offsets[p + 1] - offsets[p]):
+            size *= 2
+        if size > len(table):
+            table = np.empty(size, np.uint64)
+        table[:size] = 0
+        mask = np.uint64(size - 1)
+        has_zero = False
+        for i in range(offsets[p], offsets[p + 1]):
+            key = keys[i]
+            if key == 0:
+                if not has_zero:
+                    keys[kept] = key
+                    kept += 1
+                has_zero = True
+                continue
+            slot = key & mask
+            while table[slot] != 0 and table[slot] != key:
+                slot = (slot + np.uint64(1)) & mask
+            if table[slot] == 0:
+                table[slot] = key
+                keys[kept] = key
                 kept += 1
         kept_offsets[p + 1] = kept
     return keys[:kept].copy(), kept_offsets
