@@ -55,7 +55,7 @@ class UnknownName(NLGaugeError):
         """An error for `name`, with the nearest of `known` as a suggestion."""
         choices = sorted(known)
         near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-        suggestion = f"; did you mean '{near[0]}'?" if near else ""
+        suggestion = f"; did you mean '{near[0]}'?" if near else "."
         return cls(f"unknown {kind} '{name}'{suggestion} Known: {', '.join(choices)}.{' ' + advice if advice else ''}")
 
 

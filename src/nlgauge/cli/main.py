@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from nlgauge._version import __version__
 from nlgauge.cli import metrics, report, score
+from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
 
 _INTERRUPTED = "interrupted; nothing was written, finished work is in the cache"
@@ -45,14 +45,9 @@ def _root(
     """Gauge generated text, and gauge the gauges."""
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_place: Any, **_more: Any) -> None:
-    if not issubclass(category, DeprecationWarning):
-        print(f"nlgauge: warning: {message}", file=sys.stderr)
-
-
 def main() -> None:
     """Run the command; exit 0 done, 1 a finding the user asked to fail on, 2 bad usage or bad input."""
-    warnings.showwarning = _show_warning
+    show_warnings_plainly()
     try:
         app()
     except NLGaugeError as error:

@@ -24,7 +24,10 @@ def list_command(context: typer.Context) -> None:
 
 @app.command("show")
 def show_command(name: Annotated[str, typer.Argument(help="Name of a metric, such as distinct.")]) -> None:
-    """Show a metric's definition, paper, options and an example. Example: nlgauge metrics show distinct"""
+    """Show a metric's definition, paper, options and an example.
+
+    Example: nlgauge metrics show distinct
+    """
     import inspect
 
     from nlgauge.metrics.options import describe, option_names, show

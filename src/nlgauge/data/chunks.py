@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 from nlgauge.data.files import BLOCK_BYTES, ByteStream, check_readable, display_name, is_compressed, open_bytes
 from nlgauge.errors import DataError
 
 CHUNK_BYTES = 2 << 20
 MAX_LINE_BYTES = 64 << 20
+_PARQUET_UNPACKED = 3  # text takes about three times its compressed size
 BLANK = b" \t\r\n"
-_QUOTED = rb'"(?<![^%b\n]")[^"]*(?:""[^"]*)*("|\Z)'
+_CSV_RECORD = rb"""(?x: (?: [^"\n]++  |  (?<![^D\n]) " [^"]*+ (?:""[^"]*+)*+ "  |  (?<=[^D\n]) " )*+ \n)"""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,12 @@ def line_chunks(path: str, size: int) -> Iterator[Chunk]:
 
 
 def csv_chunks(path: str, size: int, delimiter: str) -> Iterator[Chunk]:
-    """Chunks that end at record ends: a line end inside quotes does not count."""
-    quoted = re.compile(_QUOTED % delimiter.encode())
+    """Chunks that end at record ends.
+
+    A line end inside quotes does not count; a quote inside an unquoted field (5" tall) is a character like any other.
+    """
+    record = _CSV_RECORD.replace(b"D", re.escape(delimiter.encode()))
+    first_record, records_to_the_last = re.compile(record), re.compile(b"(?:%b)*+" % record)
     with open_bytes(path, min(size, BLOCK_BYTES)) as stream:
         header, pending, first_line = b"", b"", 1
         for block in _whole_lines(stream, path, size):
@@ -54,12 +60,12 @@ def csv_chunks(path: str, size: int, delimiter: str) -> Iterator[Chunk]:
             if len(pending) > MAX_LINE_BYTES + size:
                 raise _too_long(path, first_line, "expected the quotes of every field to be closed")
             if not header:
-                cut = _first_record_end(pending, quoted)
-                if cut == 0:
+                if not (found := first_record.match(pending)):
                     continue
-                header, pending = pending[:cut], pending[cut:]
+                header, pending = pending[: found.end()], pending[found.end() :]
                 first_line += header.count(b"\n")
-            cut = _last_record_end(pending, quoted)
+            found = records_to_the_last.match(pending) if b'"' in pending else None
+            cut = found.end() if found else len(pending)
             if cut:
                 records, pending = pending[:cut], pending[cut:]
                 yield Chunk(records, first_line, header, consumed=stream.consumed)
@@ -109,8 +115,8 @@ def text_chunks(path: str, size: int, lines_a_set: int, aligned: Mapping[str, st
                 raise DataError(f"has more lines than {display_name(path)}", file=aligned[name])
 
 
-def parquet_chunks(path: str, rows_a_chunk: int) -> Iterator[Chunk]:
-    """Row ranges of a Parquet file."""
+def parquet_chunks(path: str, size: int) -> Iterator[Chunk]:
+    """Row ranges of a Parquet file that take about `size` bytes when unpacked."""
     import polars as pl
 
     check_readable(path)
@@ -122,6 +128,8 @@ def parquet_chunks(path: str, rows_a_chunk: int) -> Iterator[Chunk]:
         raise DataError(f"is not a readable Parquet file ({str(error).partition(chr(10))[0]})", file=path) from error
     if total == 0:
         raise DataError("the table has no rows", file=path)
+    bytes_a_row = _PARQUET_UNPACKED * Path(path).stat().st_size / total
+    rows_a_chunk = max(1, int(size / bytes_a_row))
     for start in range(0, total, rows_a_chunk):
         stop = min(start + rows_a_chunk, total)
         yield Chunk(b"", start + 1, rows=(start, stop), consumed=stop)
@@ -156,28 +164,3 @@ def _lines(stream: ByteStream, path: str) -> Iterator[bytes]:
 
 def _too_long(path: str, line: int, advice: str) -> DataError:
     return DataError(f"a record is longer than {MAX_LINE_BYTES >> 20} MB; {advice}", file=display_name(path), line=line)
-
-
-def _quoted_spans(data: bytes, quoted: re.Pattern[bytes]) -> Iterator[tuple[int, int]]:
-    """Where quoted fields begin and end; a quote inside an unquoted field (5" tall) is a character like any other."""
-    return (match.span() for match in quoted.finditer(data))
-
-
-def _first_record_end(data: bytes, quoted: re.Pattern[bytes]) -> int:
-    """Just after the first line end outside quotes; 0 when there is none."""
-    start = 0
-    for begin, end in _quoted_spans(data, quoted):
-        if (found := data.find(b"\n", start, begin)) >= 0:
-            return found + 1
-        start = end
-    return data.find(b"\n", start) + 1
-
-
-def _last_record_end(data: bytes, quoted: re.Pattern[bytes]) -> int:
-    """Just after the last line end outside quotes; 0 when there is none."""
-    stop = len(data)
-    for begin, end in reversed(list(_quoted_spans(data, quoted))):
-        if (found := data.rfind(b"\n", end, stop)) >= 0:
-            return found + 1
-        stop = begin
-    return data.rfind(b"\n", 0, stop) + 1

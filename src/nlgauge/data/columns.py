@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from nlgauge.errors import DataError, OptionError
@@ -51,6 +51,8 @@ class Columns:
         """Match against the columns that a file has."""
         responses, wide = self._responses(names, file)
         text = None if responses or wide else self._find("text", names, file)
+        if self.references and not text:
+            raise OptionError("references go with single texts; the file holds response sets")
         if not (responses or wide or text):
             raise DataError(
                 f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
@@ -135,7 +137,3 @@ class Layout:
             "system": self.system, "references": self.references,
         }  # fmt: skip
         return {part: name for part, name in named.items() if name is not None}
-
-    def without_references(self) -> Layout:
-        """The same layout for a reader that does not need them."""
-        return replace(self, references=None)

@@ -80,7 +80,7 @@ class Source:
             return cutting.csv_chunks(self.path, chunk_bytes, self._delimiter)
         if self.format == "text":
             return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
-        return cutting.parquet_chunks(self.path, max(1, chunk_bytes // 256))
+        return cutting.parquet_chunks(self.path, chunk_bytes)
 
     def parse(self, chunk: Chunk) -> Table | None:
         """The table in a chunk; None when it holds nothing but blank lines."""

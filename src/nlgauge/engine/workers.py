@@ -9,8 +9,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.engine.scratch import Scratch, use_scratch
 from nlgauge.errors import NLGaugeError
 
@@ -43,7 +45,8 @@ def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: i
     pending: deque[Future[R]] = deque()
     try:
         for value in values:
-            pending.append(pool.submit(call, value))
+            with _without_interrupts():
+                pending.append(pool.submit(call, value))
             if len(pending) > workers:
                 yield pending.popleft().result()
         while pending:
@@ -56,9 +59,19 @@ def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: i
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back, so that processes started meanwhile leave it to this one from their first moment on."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start(function: Callable[[Any], Any], scratch: Scratch) -> None:
     global _function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    show_warnings_plainly()
     use_scratch(scratch)
     _function = function
 
