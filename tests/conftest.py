@@ -42,3 +42,21 @@ def research_data() -> Path:
     if not folder.is_dir():
         pytest.fail(f"NLGAUGE_DATA names {folder}, which is not a folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> str:
+    """The small embedding model; `make test` fetches it."""
+    from nlgauge.models.fetch import resolve_model
+
+    resolve_model("minilm")
+    return "minilm"
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> str:
+    """The small language model; `make test` fetches it."""
+    from nlgauge.models.fetch import resolve_model
+
+    resolve_model("smollm2")
+    return "smollm2"

@@ -15,9 +15,10 @@ MAY_IMPORT = {
     "stats": {"engine"},
     "data": {"engine"},
     "text": {"data", "engine"},
-    "metrics": {"data", "text", "stats", "engine"},
+    "models": {"data", "text", "engine"},
+    "metrics": {"data", "text", "models", "stats", "engine"},
     "report": {"data", "text", "metrics", "stats", "engine"},
-    "cli": {"data", "text", "metrics", "stats", "report", "engine"},
+    "cli": {"data", "text", "models", "metrics", "stats", "report", "engine"},
 }
 
 

@@ -34,8 +34,14 @@ VARIANTS = [
 ]
 
 
+@pytest.fixture
+def table(whole_table: ResponseSets, spec: str) -> ResponseSets:
+    """Fewer sets for metrics that need a model."""
+    return whole_table.select(np.arange(8)) if create_metric(spec).costly else whole_table
+
+
 @pytest.fixture(scope="module")
-def table(examples: Path) -> ResponseSets:
+def whole_table(examples: Path, minilm: str, smollm2: str) -> ResponseSets:
     sets = nlgauge.read(str(examples / "system_a.jsonl"))
     assert isinstance(sets, ResponseSets)
     rng = np.random.default_rng(5)
@@ -56,7 +62,7 @@ def finish(metric: Any, tables: list[ResponseSets], interval: Interval | None = 
 def test_merging_parts_equals_the_whole(spec: str, table: ResponseSets) -> None:
     metric, interval = create_metric(spec), Interval(resamples=200)
     whole = finish(metric, [table], interval)
-    for cuts in ([10], [1, 2, 30], list(range(1, len(table)))):
+    for cuts in ([5], [1, 2, 6], list(range(1, len(table)))):
         edges = [0, *cuts, len(table)]
         parts = [table.select(np.arange(a, b)) for a, b in pairwise(edges)]
         merged = finish(metric, parts, interval)
@@ -98,8 +104,8 @@ def test_a_seed_reproduces_the_interval_and_another_seed_gives_another(spec: str
 def test_the_signature_makes_the_metric_again(spec: str, table: ResponseSets) -> None:
     score = finish(create_metric(spec), [table], Interval(resamples=200))
     again = create_metric(str(score.signature))
-    assert again == create_metric(spec)
-    assert create_metric(again.label) == again
+    assert again.signature == create_metric(spec).signature
+    assert create_metric(again.label).signature == again.signature
     assert finish(again, [table]).value == score.value
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nlgauge._version import __version__
-from nlgauge.cli import metrics, report, score
+from nlgauge.cli import generate, metrics, models, report, score
 from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
 
@@ -27,7 +27,9 @@ app = typer.Typer(
 )
 app.command("score")(score.score_command)
 app.command("report")(report.report_command)
+app.command("generate")(generate.generate_command)
 app.add_typer(metrics.app, name="metrics")
+app.add_typer(models.app, name="models")
 
 
 def _print_version(wanted: bool) -> None:

@@ -32,12 +32,15 @@ class Metric(ABC):
     """A configured measure. Subclasses are frozen dataclasses; their fields are the options, on the command line too.
 
     `name` is what users type, `paper` where it is defined, `needs` how many responses a set must have.
+    `of_single_texts` metrics also make sense for texts that are in no set; `costly` ones are always worth caching.
     """
 
     name: ClassVar[str]
     higher_is: ClassVar[HigherIs]
     paper: ClassVar[str]
     needs: ClassVar[int] = 1
+    of_single_texts: ClassVar[bool] = False
+    costly: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         options.check_choices(self)

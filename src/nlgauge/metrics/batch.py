@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,6 +14,9 @@ from nlgauge.arrays import Array
 from nlgauge.data.tables import ResponseSets
 from nlgauge.metrics.score import RowKeys
 from nlgauge.text.tokens import Tokenizer, TokenTable, text_bytes
+
+if TYPE_CHECKING:
+    from nlgauge.models.language import TokenLogprobs
 
 JACKKNIFE_GROUPS = 64
 
@@ -39,6 +44,7 @@ class Batch:
         self._grouped = grouped
         self._tokens: dict[Tokenizer, TokenTable] = {}
         self._ngrams: dict[Tokenizer, SetNgrams] = {}
+        self._embeddings: dict[str, Array] = {}
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -60,6 +66,31 @@ class Batch:
             held = SetNgrams(*rank_ngrams(tokens.ids, tokens.offsets, sets, highest), tokens.offsets, sets)
             self._ngrams[tokenizer] = held
         return held
+
+    def embeddings(self, model: str) -> Array:
+        """Sentence embeddings of all texts, in order."""
+        if model not in self._embeddings:
+            from nlgauge.models.embedder import load_embedder
+
+            self._embeddings[model] = load_embedder(model).encode(self.sets.texts.to_list())
+        return self._embeddings[model]
+
+    def contexts(self) -> list[str]:
+        """One context a set; empty where there is none."""
+        frame = self.sets.frame
+        return frame["context"].fill_null("").to_list() if "context" in frame.columns else [""] * len(self)
+
+    def token_logprobs(self, model: str, *, with_end: bool) -> list[list[TokenLogprobs]]:
+        """Log-probabilities of the tokens of each set's texts given the context, a space between the two."""
+        from nlgauge.models.shared import score_texts
+
+        prompts = self.contexts()
+        texts, offsets = self.sets.texts.to_list(), self.sets.offsets
+        sets = [
+            [f" {text}" if prompt and text else text for text in texts[a:b]]
+            for prompt, (a, b) in zip(prompts, pairwise(offsets), strict=True)
+        ]
+        return score_texts(model, prompts, sets, with_end=with_end)
 
     @cached_property
     def rows(self) -> RowKeys:

@@ -21,6 +21,7 @@ class ColumnMetric(SetMetric):
     name: ClassVar[str] = "column"
     higher_is: ClassVar[HigherIs] = "more diverse"
     paper: ClassVar[str] = "none: the values come with the data"
+    of_single_texts: ClassVar[bool] = True
 
     column: str = "value"
 

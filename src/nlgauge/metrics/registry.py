@@ -17,6 +17,11 @@ _BUILT_IN = {
     "self-bleu": "nlgauge.metrics.self_bleu:SelfBleu",
     "compression": "nlgauge.metrics.compression:Compression",
     "pairs": "nlgauge.metrics.reduction:PairReduction",
+    "sent-sim": "nlgauge.metrics.embedding:SentenceSimilarity",
+    "vendi": "nlgauge.metrics.embedding:Vendi",
+    "kmeans-inertia": "nlgauge.metrics.embedding:KMeansInertia",
+    "volume": "nlgauge.metrics.embedding:Volume",
+    "ppl": "nlgauge.metrics.perplexity:Perplexity",
     "column": "nlgauge.metrics.column:ColumnMetric",
 }
 _registered: dict[str, type[Any]] = {}

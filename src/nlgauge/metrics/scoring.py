@@ -220,7 +220,7 @@ def _by_system(sets: ResponseSets) -> dict[str, ResponseSets]:
 
 
 def _refuse_items(metric: Metric) -> None:
-    if isinstance(metric, ColumnMetric) or getattr(metric, "over", None) == "corpus":
+    if metric.of_single_texts or getattr(metric, "over", None) == "corpus":
         return
     if isinstance(metric, SetMetric):
         if hasattr(metric, "over"):
@@ -246,7 +246,8 @@ class _CollectChunk:
             raise error.at(file=self.source.name) from error
 
     def _systems(self, chunk: Chunk) -> BySystem:
-        cache = self.cache if len(chunk.payload) >= _WORTH_CACHING or chunk.rows[1] > _ROWS_WORTH_CACHING else None
+        large = len(chunk.payload) >= _WORTH_CACHING or chunk.rows[1] > _ROWS_WORTH_CACHING
+        cache = self.cache if large or any(metric.costly for metric in self.metrics) else None
         kept = [metric for metric in self.metrics if isinstance(metric, SetMetric) and metric.cacheable]
         if cache is None or not kept:
             table = self.source.parse(chunk)

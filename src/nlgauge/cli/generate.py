@@ -1,0 +1,54 @@
+"""`nlgauge generate`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nlgauge.cli import inputs
+
+MODEL_HELP = "Catalogue name, folder, hub name, ngram:FOLDER or http://host/v1#name."
+
+
+def generate_command(
+    contexts: Annotated[str, typer.Argument(metavar="CONTEXTS", help="A file with contexts, or one a line.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Response sets go here: .jsonl, .csv or .parquet.")],
+    model: Annotated[str, typer.Option(help=MODEL_HELP)] = "smollm2",
+    sweep: Annotated[
+        str, typer.Option(help="PARAMETER=LOW:HIGH:COUNT or a list; temperature, top_p or top_k (log).")
+    ] = "temperature=0.2:1.2:100",
+    responses: Annotated[int, typer.Option(help="Responses a set.")] = 10,
+    temperature: Annotated[float, typer.Option(help="When another parameter is swept.")] = 1.0,
+    max_new_tokens: Annotated[int, typer.Option(help="Longest response, in tokens.")] = 40,
+    template: Annotated[str, typer.Option(help="The prompt; {context} is replaced.")] = "{context}",
+    limit: Annotated[int, typer.Option(help="Use only the first so many contexts; 0 for all.")] = 0,
+    seed: inputs.Seed = 12345,
+    progress: inputs.Progress = True,
+) -> None:
+    """Write response sets with a language model while a decoding parameter is swept.
+
+    Every response has a seed of its own, made from the context, the value and its place; a killed run goes on where it
+    was and gives the same file.
+
+    Example: nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:20 --limit 3
+    """
+    from nlgauge.models.language import Sampling, load_language_model
+    from nlgauge.models.tester import Sweep, TesterPlan, generate_sets, read_contexts
+
+    inputs.check_output(output, [contexts])
+    plan = TesterPlan(
+        model=model,
+        sweep=Sweep.parse(sweep),
+        sampling=Sampling(temperature=temperature, max_new_tokens=max_new_tokens),
+        responses=responses,
+        seed=seed,
+        template=template,
+    )
+    found = read_contexts(contexts)
+    frame = generate_sets(
+        load_language_model(model), found[:limit] if limit else found, plan, output, progress=progress
+    )
+    print(f"nlgauge: wrote {len(frame)} sets to {output}", file=sys.stderr)

