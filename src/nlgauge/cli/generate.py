@@ -36,10 +36,10 @@ def generate_command(
     Example: nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:20 --limit 3
     """
     from nlgauge.models.language import Sampling, load_language_model
-    from nlgauge.models.tester import Sweep, TesterPlan, generate_sets, read_contexts
+    from nlgauge.models.tester import Sweep, GenerationPlan, generate_sets, read_contexts
 
     inputs.check_output(output, [contexts])
-    plan = TesterPlan(
+    plan = GenerationPlan(
         model=model,
         sweep=Sweep.parse(sweep),
         sampling=Sampling(temperature=temperature, max_new_tokens=max_new_tokens),

@@ -4,10 +4,10 @@ Scoring: prompt and text are tokenised separately and joined, so that log p(text
 whatever the prompt. The start context stands before every prompt. Where several texts share a prompt, its keys and
 values are computed once; the output layer runs on the text's positions only.
 
-Length: a prompt is cut from the left (its start context stays) until prompt and text fit the window. The room for the
-text is rounded up to a sixteenth of the window, so that texts of similar length see the same prompt and share it. A text
-that is longer than the window by itself slides: each further half window is scored with the half before it as context,
-and the prompt keeps at most half a window.
+Length: a prompt is cut from the left (its start context stays) until prompt and text fit the window. The room for
+the text is rounded up to a sixteenth of the window, so that texts of similar length see the same prompt and share it.
+A text that is longer than the window by itself slides: each further half window is scored with the half before it as
+context, and the prompt keeps at most half a window.
 
 Sampling is a loop of our own: each row draws one uniform number a step from its own seeded generator and inverts the
 cumulative distribution, in float64 and in the order of the vocabulary. Batch companions therefore cannot change a
@@ -286,8 +286,8 @@ class TransformersModel(LanguageModel):
         room = self.window - sampling.max_new_tokens - len(start)
         if room < 1:
             raise OptionError(
-                f"max_new_tokens is {sampling.max_new_tokens}, and {self.name} sees {self.window} tokens; expected room "
-                "for a prompt as well; lower max_new_tokens"
+                f"max_new_tokens is {sampling.max_new_tokens}, and {self.name} sees {self.window} tokens; expected "
+                "room for a prompt as well; lower max_new_tokens"
             )
         return start + _last(prompt, room)
 
@@ -378,8 +378,8 @@ class CausalModel(TransformersModel):
         ids = self._prompt(prompt)
         if not self._start and not ids:
             raise ModelError(
-                f"{self.name} has no start token, and a prompt is empty; expected something before a text; give a prompt "
-                "or a start_context"
+                f"{self.name} has no start token, and a prompt is empty; expected something before a text; give a "
+                "prompt or a start_context"
             )
         return self._pieces(self._start, ids, targets)
 
@@ -491,6 +491,7 @@ class _CausalDecoding:
 
 
 def drop_rows(past: Any, rows: list[int], like: Tensor) -> bool:
+    """Keep the keys and values of some rows only; False where the model cannot."""
     import torch
 
     try:
@@ -503,8 +504,8 @@ def drop_rows(past: Any, rows: list[int], like: Tensor) -> bool:
 def _draw(logits: Tensor, sampling: Sampling, generator: Any) -> int:
     """One token: a uniform number in [0, 1) taken through the inverse cumulative distribution.
 
-    The nucleus is found without sorting the whole vocabulary: tokens below (1 - top_p) / size cannot be in it, since all
-    of them together weigh less than what it leaves out.
+    The nucleus is found without sorting the whole vocabulary: tokens below (1 - top_p) / size cannot be in it, since
+    all of them together weigh less than what it leaves out.
     """
     import torch
 
@@ -550,8 +551,8 @@ def _load(folder: Path, auto_class: str, device: str, dtype: str) -> tuple[Any, 
     except Exception as error:  # transformers and safetensors raise many unrelated kinds
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"{folder}: cannot be loaded: {reason}; expected the folder of a language model as transformers saves it, and "
-            f"a device that exists (found '{device}')"
+            f"{folder}: cannot be loaded: {reason}; expected the folder of a language model as transformers saves it, "
+            f"and a device that exists (found '{device}')"
         ) from error
     finally:
         if shown:
@@ -598,6 +599,7 @@ def _plain_generation() -> Any:
 
 
 def no_gradients() -> AbstractContextManager[Any]:
+    """Run a model without keeping what training would need."""
     import torch
 
     mode: AbstractContextManager[Any] = torch.inference_mode()

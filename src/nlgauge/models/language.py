@@ -53,9 +53,9 @@ class TokenLogprobs:
 class Sampling:
     """How to continue a prompt.
 
-    `temperature` 0 is greedy; `top_p` keeps the smallest set of tokens whose probabilities reach it and `top_k` the most
-    probable ones (0: all); temperature comes first, then `top_k`, then `top_p`. `beams` above 1 is beam search, which is
-    deterministic. A continuation ends at the model's end token, before the first string of `stop`, or after
+    `temperature` 0 is greedy; `top_p` keeps the smallest set of tokens whose probabilities reach it and `top_k` the
+    most probable ones (0: all); temperature comes first, then `top_k`, then `top_p`. `beams` above 1 is beam search,
+    which is deterministic. A continuation ends at the model's end token, before the first string of `stop`, or after
     `max_new_tokens`.
     """
 
@@ -82,8 +82,8 @@ class Sampling:
         filtered = self.top_p < 1 or self.top_k > 0
         if self.beams > 1 and (filtered or self.temperature not in (0, 1)):
             raise OptionError(
-                f"beams={self.beams} clashes with temperature, top_p and top_k: beam search does not sample; leave them "
-                "at their defaults or set beams=1"
+                f"beams={self.beams} clashes with temperature, top_p and top_k: beam search does not sample; leave "
+                "them at their defaults or set beams=1"
             )
         if self.temperature == 0 and filtered:
             raise OptionError(
@@ -105,8 +105,8 @@ class Sampling:
 class LanguageModel(ABC):
     """A model that scores and continues text.
 
-    `start_context` stands before every prompt, an empty one too; `end_token` is None when a text's end cannot be scored.
-    `fingerprint` is a short hash of the weights ("" where they cannot be seen), for signatures and caches. `window` is
+    `start_context` stands before every prompt, an empty one too; `end_token` is None when a text's end cannot be
+    scored. `fingerprint` is a short hash of the weights ("" where they cannot be seen), for signatures and caches. `window` is
     the largest number of tokens that the model sees at once (0: unknown).
     """
 

@@ -1,8 +1,9 @@
 """Encoder-decoder language models (T5, BART and their kin) through transformers.
 
-The encoder reads a prompt once, with the tokens that its tokeniser puts around a text; the decoder scores or writes texts.
-A decoder begins with its start token and with whatever the tokeniser puts before a text (BART's `<s>`), none of which is
-scored. A prompt that is too long is cut from the left; a text that is too long slides as it does in a causal model.
+The encoder reads a prompt once, with the tokens that its tokeniser puts around a text; the decoder scores or writes
+texts. A decoder begins with its start token and with whatever the tokeniser puts before a text (BART's `<s>`), none of
+which is scored. A prompt that is too long is cut from the left; a text that is too long slides as it does in a causal
+model.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TesterPlan:
+class GenerationPlan:
     """Everything that decides what is written."""
 
     model: str
@@ -98,7 +98,12 @@ def read_contexts(path: str) -> list[tuple[str, str]]:
 
 
 def generate_sets(
-    model: LanguageModel, contexts: Sequence[tuple[str, str]], plan: TesterPlan, output: Path, *, progress: bool = False
+    model: LanguageModel,
+    contexts: Sequence[tuple[str, str]],
+    plan: GenerationPlan,
+    output: Path,
+    *,
+    progress: bool = False,
 ) -> pl.DataFrame:
     """Write one response set for every context and value to `output`.
 
@@ -132,7 +137,7 @@ def generate_sets(
     return frame
 
 
-def _one_set(model: LanguageModel, plan: TesterPlan, context: str, value: float) -> list[str]:
+def _one_set(model: LanguageModel, plan: GenerationPlan, context: str, value: float) -> list[str]:
     prompt = plan.template.replace("{context}", context)
     seeds = [plan.seed_of(context, value, index) for index in range(plan.responses)]
     return model.generate([prompt] * plan.responses, plan.sweep.apply(plan.sampling, value), seeds)

@@ -1,0 +1,152 @@
+"""The tester writes the same sets whatever happens to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import nlgauge
+from nlgauge.data.reading import read_sets
+from nlgauge.errors import DataError, OptionError, OutputError
+from nlgauge.models.language import Sampling
+from nlgauge.models.ngram import NgramModel
+from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
+
+
+@pytest.fixture(scope="module")
+def model(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    texts = [text for name in "ab" for text in read_sets(str(examples / f"system_{name}.jsonl")).texts]
+    folder = tmp_path_factory.mktemp("ngram") / "model"
+    NgramModel.train(texts, order=3).save(folder)
+    return f"ngram:{folder}"
+
+
+def command(examples: Path, model: str, output: Path, *more: str) -> list[str]:
+    program = [
+        sys.executable,
+        "-m",
+        "nlgauge.cli.main",
+        "generate",
+        str(examples / "system_a.jsonl"),
+        "-o",
+        str(output),
+    ]
+    sweep = ["--sweep", "temperature=0.2:1.6:20", "--responses", "5", "--limit", "10", "--no-progress"]
+    return [*program, "--model", model, *sweep, *more]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(examples: Path, model: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("sets") / "sets.jsonl"
+    subprocess.run(command(examples, model, output), check=True, capture_output=True)
+    return output
+
+
+def test_a_killed_run_goes_on_and_gives_the_same_file(
+    examples: Path, model: str, undisturbed: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "sets.jsonl"
+    journal = tmp_path / ".sets.jsonl.journal"
+    running = subprocess.Popen(command(examples, model, output), stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (journal.exists() and journal.read_bytes().count(b"\n") > 60):
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert not output.exists()
+    with journal.open("ab") as file:
+        file.write(b'{"id": "cut short')
+    done_before = journal.read_bytes().count(b"\n")
+    subprocess.run(command(examples, model, output), check=True, capture_output=True)
+    assert 60 < done_before < 201
+    assert output.read_bytes() == undisturbed.read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sets.jsonl"]
+
+
+def test_metrics_rise_with_temperature(undisturbed: Path) -> None:
+    sets = read_sets(str(undisturbed))
+    assert len(sets) == 200
+    assert set(sets.sizes.tolist()) == {5}
+    score = nlgauge.score(sets, ["distinct"])[0]
+    assert score.per_item is not None
+    table = pl.DataFrame({"value": score.per_item["value"], "temperature": sets.frame["temperature"]})
+    rho = table.select(pl.corr("value", "temperature", method="spearman")).item()
+    assert rho > 0.5
+
+
+def test_a_response_depends_on_its_own_context_and_value_only(model: str, tmp_path: Path) -> None:
+    from nlgauge.models.language import load_language_model
+
+    loaded = load_language_model(model)
+    contexts = [("one", "I like to"), ("two", "She went to")]
+    plan = GenerationPlan(
+        model="ngram",
+        sweep=Sweep("temperature", (0.5, 1.0)),
+        sampling=Sampling(max_new_tokens=8),
+        responses=3,
+        seed=1,
+    )
+    both = generate_sets(loaded, contexts, plan, tmp_path / "both.jsonl")
+    single = replace(plan, sweep=Sweep("temperature", (1.0,)))
+    alone = generate_sets(loaded, contexts[1:], single, tmp_path / "x.jsonl")
+    wanted = both.filter((pl.col("context_id") == "two") & (pl.col("temperature") == 1.0))
+    assert wanted["responses"].to_list() == alone["responses"].to_list()
+
+
+def test_another_run_is_not_resumed(model: str, tmp_path: Path) -> None:
+    from nlgauge.models.language import load_language_model
+
+    (tmp_path / ".out.jsonl.journal").write_text('{"run": "another"}\n')
+    plan = GenerationPlan(model="ngram", sweep=Sweep("temperature", (1.0,)), sampling=Sampling(), responses=1, seed=1)
+    with pytest.raises(OutputError, match="other settings or contexts"):
+        generate_sets(load_language_model(model), [("a", "b")], plan, tmp_path / "out.jsonl")
+
+
+def test_smollm2_is_a_tester(smollm2: str, tmp_path: Path) -> None:
+    contexts = tmp_path / "contexts.txt"
+    contexts.write_text("On my way home I\n")
+    output = tmp_path / "sets.csv"
+    arguments = ["--sweep", "top_p=0.5,1.0", "--responses", "2", "--max-new-tokens", "8", "--no-progress"]
+    program = [sys.executable, "-m", "nlgauge.cli.main", "generate", str(contexts), "-o", str(output)]
+    subprocess.run([*program, "--model", smollm2, *arguments], check=True, capture_output=True, env=dict(os.environ))
+    sets = read_sets(str(output), columns=nlgauge.Columns(empty_cells="keep"))
+    assert sets.frame["top_p"].to_list() == [0.5, 1.0]
+    assert sets.sizes.tolist() == [2, 2]
+
+
+def test_sweeps_are_linear_or_logarithmic() -> None:
+    assert Sweep.parse("temperature=0.2:1.0:5").values == (0.2, 0.4, 0.6, 0.8, 1.0)
+    assert Sweep.parse("top-k=1:1000:4").values == (1.0, 10.0, 100.0, 1000.0)
+    assert np.isclose(Sweep.parse("top_p=0.3,0.9").values, (0.3, 0.9)).all()
+
+
+@pytest.mark.parametrize("bad", ["warmth=1:2:3", "temperature", "temperature=a:b:c", "temperature=1:2", "top_p=x"])
+def test_a_bad_sweep_is_a_clear_error(bad: str) -> None:
+    with pytest.raises(OptionError, match="expected"):
+        Sweep.parse(bad)
+
+
+@pytest.mark.parametrize(("sweep", "options"), [("top_p=1.5", {}), ("temperature=1", {"responses": 0})])
+def test_a_bad_plan_is_refused_before_any_work(sweep: str, options: dict[str, int]) -> None:
+    with pytest.raises(OptionError, match="expected"):
+        GenerationPlan(
+            **{"model": "m", "sweep": Sweep.parse(sweep), "sampling": Sampling(), "responses": 1, "seed": 1, **options}
+        )  # type: ignore[arg-type]
+
+
+def test_a_file_without_contexts_is_a_clear_error(tmp_path: Path) -> None:
+    file = tmp_path / "sets.jsonl"
+    file.write_text('{"responses": ["a", "b"]}\n')
+    with pytest.raises(DataError, match="contexts are missing"):
+        read_contexts(str(file))
