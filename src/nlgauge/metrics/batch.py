@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -70,10 +71,15 @@ class Batch:
     def embeddings(self, model: str) -> Array:
         """Sentence embeddings of all texts, in order."""
         if model not in self._embeddings:
-            from nlgauge.models.embedder import load_embedder
-
-            self._embeddings[model] = load_embedder(model).encode(self.sets.texts.to_list())
+            self._embeddings[model] = self.embed(model, self.sets.texts.to_list())
         return self._embeddings[model]
+
+    @staticmethod
+    def embed(model: str, texts: Sequence[str]) -> Array:
+        """Sentence embeddings of any texts."""
+        from nlgauge.models.embedder import load_embedder
+
+        return load_embedder(model).encode(texts)
 
     def contexts(self) -> list[str]:
         """One context a set; empty where there is none."""

@@ -18,6 +18,7 @@ _BUILT_IN = {
     "compression": "nlgauge.metrics.compression:Compression",
     "pairs": "nlgauge.metrics.reduction:PairReduction",
     "sent-sim": "nlgauge.metrics.embedding:SentenceSimilarity",
+    "content": "nlgauge.metrics.content:Content",
     "vendi": "nlgauge.metrics.embedding:Vendi",
     "kmeans-inertia": "nlgauge.metrics.embedding:KMeansInertia",
     "volume": "nlgauge.metrics.embedding:Volume",

@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.errors import MissingExtra, ModelError, OptionError
+from nlgauge.errors import ModelError, OptionError
 from nlgauge.models.fetch import weights_digest
 from nlgauge.models.language import (
     DTYPES,
@@ -41,6 +41,7 @@ from nlgauge.models.language import (
     check_to_generate,
     check_to_score,
 )
+from nlgauge.models.runtime import import_torch
 
 Ids = tuple[int, ...]
 Tensor = Any
@@ -528,20 +529,15 @@ def _draw(logits: Tensor, sampling: Sampling, generator: Any) -> int:
 
 
 def _load(folder: Path, auto_class: str, device: str, dtype: str) -> tuple[Any, Any]:
-    try:
-        import torch
-        import transformers
-        from transformers.utils import logging
-    except ImportError as error:
-        raise MissingExtra.needs("a local language model", "models") from error
+    torch = import_torch("a local language model")
+    import transformers
+
     if not any(folder.glob("*.safetensors")):
         raise ModelError(
             f"{folder}: no weights in .safetensors; expected them, since unpickling other formats runs code; convert "
             "them where you trust them"
         )
     safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
         model, facts = getattr(transformers, auto_class).from_pretrained(
@@ -554,9 +550,6 @@ def _load(folder: Path, auto_class: str, device: str, dtype: str) -> tuple[Any, 
             f"{folder}: cannot be loaded: {reason}; expected the folder of a language model as transformers saves it, "
             f"and a device that exists (found '{device}')"
         ) from error
-    finally:
-        if shown:
-            logging.enable_progress_bar()
     if missing := sorted(facts["missing_keys"]):
         raise ModelError(
             f"{folder}: {len(missing)} weights are missing ({missing[0]}, …); expected all; fetch the model again"
@@ -593,9 +586,10 @@ def _end_ids(tokenizer: Any, model: Any, end: str | None) -> frozenset[int]:
 
 def _plain_generation() -> Any:
     """No penalties or filters but those that `Sampling` names, whatever the folder suggests."""
-    from transformers import GenerationConfig
+    import transformers
 
-    return GenerationConfig()
+    kind: Any = transformers.GenerationConfig
+    return kind()
 
 
 def no_gradients() -> AbstractContextManager[Any]:

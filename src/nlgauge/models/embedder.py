@@ -49,7 +49,7 @@ class Embedder:
                 self._store.put_many(values.items())
                 known |= values
         rows = {key: np.frombuffer(value, np.float32) for key, value in known.items()}
-        return np.stack([rows[key] for key in keys])
+        return np.stack([rows[key] for key in keys]) if keys else np.empty((0, 0), np.float32)
 
     def token_embeddings(self, texts: Sequence[str], *, layer: int = -1) -> list[Array]:
         """One matrix a text with a row a token, special tokens aside, from one hidden layer."""

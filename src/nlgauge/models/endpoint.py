@@ -390,7 +390,9 @@ def _parse_echo(choice: dict[str, Any], whole: str) -> tuple[list[str], list[flo
     found = choice.get("logprobs")
     if not isinstance(found, dict):
         return None
-    tokens, values, offsets = found.get("tokens"), found.get("token_logprobs"), found.get("text_offset")
+    tokens: Any = found.get("tokens")
+    values: Any = found.get("token_logprobs")
+    offsets: Any = found.get("text_offset")
     if not _are(tokens, str) or not _are(values, (int, float, type(None))) or len(tokens) != len(values):
         return None
     before = "".join(tokens).find(whole)

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.errors import DataError, MissingExtra, ModelError, OptionError
+from nlgauge.errors import DataError, ModelError, OptionError
+from nlgauge.models.runtime import import_torch
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -106,8 +107,8 @@ class LanguageModel(ABC):
     """A model that scores and continues text.
 
     `start_context` stands before every prompt, an empty one too; `end_token` is None when a text's end cannot be
-    scored. `fingerprint` is a short hash of the weights ("" where they cannot be seen), for signatures and caches. `window` is
-    the largest number of tokens that the model sees at once (0: unknown).
+    scored. `fingerprint` is a short hash of the weights ("" where they cannot be seen), for signatures and caches.
+    `window` is the largest number of tokens that the model sees at once (0: unknown).
     """
 
     name: str
@@ -187,11 +188,7 @@ def load_language_model(
 
     folder = resolve_model(spec)
     two_towers = _is_encoder_decoder(folder)
-    try:
-        import torch
-        import transformers  # noqa: F401 - asked for here to name the extra
-    except ImportError as error:
-        raise MissingExtra.needs(f"the language model '{spec}'", "models") from error
+    torch = import_torch(f"the language model '{spec}'")
     if threads:
         torch.set_num_threads(threads)
     if two_towers:

@@ -105,7 +105,7 @@ class Seq2SeqModel(TransformersModel):
         from torch.nn.utils.rnn import pad_sequence
         from transformers.modeling_outputs import BaseModelOutput
 
-        hidden = pad_sequence(list(states), batch_first=True)
+        hidden: Tensor = pad_sequence(list(states), batch_first=True)
         _, mask = self._pad([(0,) * len(state) for state in states])
         return {"encoder_outputs": BaseModelOutput(last_hidden_state=hidden), "attention_mask": mask}
 

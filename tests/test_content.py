@@ -1,0 +1,78 @@
+"""The content metric sees what responses say rather than what they are about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import nlgauge
+from nlgauge.data.tables import ResponseSets
+from nlgauge.errors import OptionError
+from nlgauge.metrics.content import split_context, without
+
+
+def test_contexts_are_taken_whole_and_by_sentence() -> None:
+    assert split_context("") == []
+    assert split_context("Just one sentence.") == ["Just one sentence."]
+    assert split_context("One. Two! ") == ["One. Two!", "One.", "Two!"]
+
+
+def test_residuals_are_orthogonal_to_what_was_taken_out() -> None:
+    rng = np.random.default_rng(0)
+    vectors, basis = rng.normal(size=(5, 12)), rng.normal(size=(3, 12))
+    assert np.abs(without(vectors, basis, 0.0) @ basis.T).max() < 1e-9
+    assert np.array_equal(without(vectors, np.empty((0, 12)), 0.3), vectors)
+    twice = np.vstack([basis, basis])
+    assert np.allclose(without(vectors, twice, 0.0), without(vectors, basis, 0.0))
+
+
+def test_a_penalty_takes_out_less() -> None:
+    rng = np.random.default_rng(1)
+    vectors, basis = rng.normal(size=(5, 12)), rng.normal(size=(2, 12))
+    lengths = [np.linalg.norm(without(vectors, basis, ridge)) for ridge in (0.0, 1.0, 100.0)]
+    assert lengths == sorted(lengths)
+    with pytest.raises(OptionError, match="0 or more"):
+        nlgauge.create_metric("content:ridge=-1")
+
+
+def test_without_a_context_content_is_sentence_similarity(minilm: str) -> None:
+    sets = [["It rained all day.", "We stayed in."], ["Yes.", "No.", "Perhaps."]]
+    content, plain = nlgauge.score(sets, ["content", "sent-sim"])
+    assert content.value == pytest.approx(plain.value, abs=1e-12)
+
+
+def test_content_tells_the_example_classes_apart_better_than_form_does(minilm: str, examples: Path) -> None:
+    sets = nlgauge.read(str(examples / "content_sets.jsonl"))
+    assert isinstance(sets, ResponseSets)
+    rho = correlations(sets, "content_diversity", ["content", "sent-sim", "distinct"])
+    assert rho["content"] > rho["sent-sim"] > rho["distinct"]
+
+
+@pytest.mark.parametrize(
+    ("file", "least", "margin"),
+    [
+        ("McDiv_nuggets/mcdiv_nuggets_200_with_hds_story_gen", 0.58, 0.15),
+        ("conTest/con_test_200_with_hds_resp_gen", 0.56, 0.08),
+    ],
+)
+def test_content_beats_sentence_similarity_on_the_content_test(
+    minilm: str, research_data: Path, file: str, least: float, margin: float
+) -> None:
+    sets = nlgauge.read(str(research_data / "diversity_eval" / f"{file}.csv"))
+    assert isinstance(sets, ResponseSets)
+    rho = correlations(sets, "label_value", ["content", "sent-sim"])
+    assert rho["content"] > least
+    assert rho["content"] > rho["sent-sim"] + margin
+
+
+def correlations(sets: ResponseSets, label: str, metrics: list[str]) -> dict[str, float]:
+    """Spearman's rho of each metric with a column of the data."""
+    found = {}
+    for score in nlgauge.score(sets, metrics):
+        assert score.per_item is not None
+        table = pl.DataFrame({"value": score.per_item["value"], "label": sets.frame[label]})
+        found[score.name] = table.select(pl.corr("value", "label", method="spearman")).item()
+    return found
