@@ -40,9 +40,9 @@ $(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
 demo: $(VENV)/.installed $(VENV)/.models
 	@mkdir -p demo
 	$(BIN)/nlgauge score examples/system_a.jsonl examples/system_b.jsonl \
-	    -m distinct -m cos-sim -m self-bleu -m entropy -m ead -m compression -m sent-sim -m vendi -m ppl
+	    -m distinct -m cos-sim -m self-bleu -m entropy -m ead -m compression -m sent-sim -m content -m vendi -m ppl
 	$(BIN)/nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o demo/report.html \
-	    -m distinct -m cos-sim -m self-bleu -m ead -m compression -m sent-sim -m vendi -m ppl
+	    -m distinct -m cos-sim -m self-bleu -m ead -m compression -m sent-sim -m content -m vendi -m ppl
 	@echo "Open demo/report.html in a browser."
 
 lint: $(VENV)/.installed-test

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from nlgauge.errors import DataError, ModelError, OptionError, UnknownName
-from nlgauge.models.causal import CausalModel, Row
+from nlgauge.models.causal import CausalModel
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.language import LanguageModel, Sampling, TokenLogprobs, load_language_model
 from nlgauge.models.seq2seq import Seq2SeqModel
+from nlgauge.models.transformers_model import Row
 
 PROMPTS = [
     "Question: what would you like to do this weekend with your friends, if the weather is good?\nAnswer:",
@@ -86,7 +87,7 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "n_positions": 64,
     }
     special: dict[str, Any] = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 1}
-    config = T5Config(vocab_size=120, initializer_factor=3.0, **settings, **special)
+    config = T5Config(vocab_size=120, initializer_factor=1.0, **settings, **special)
     T5ForConditionalGeneration(config).save_pretrained(folder, safe_serialization=True)
     return folder
 
@@ -225,11 +226,13 @@ def test_an_empty_text_has_no_tokens_or_the_end_alone(smollm2: CausalModel) -> N
 
 def test_a_long_prompt_is_cut_from_the_left(small_window: CausalModel) -> None:
     long = "one two three four five six seven eight nine ten " * 8
-    near = small_window.tokenizer.decode(small_window.encode([long])[0][-30:])
     text = " eleven"
+    needed = len(small_window.encode([text])[0]) - 1
+    room = 32 - 1 - -(-needed // 2) * 2
+    near = small_window.tokenizer.decode(small_window.encode([long])[0][-room:])
     found = small_window.score([long, "zero " + long], [[text], [text]])
     assert found[0][0].logprobs == pytest.approx(found[1][0].logprobs, abs=1e-4)
-    assert found[0][0].logprobs == pytest.approx(plain_scores(small_window, near, text), abs=0.5)
+    assert found[0][0].logprobs == pytest.approx(plain_scores(small_window, near, text), abs=1e-4)
     row = small_window._rows(long, small_window.encode([text])[0])[0]
     assert len(row.inputs) <= 32
     assert row.context[0] == small_window.encode(["<|endoftext|>"])[0][0]
@@ -308,11 +311,13 @@ def test_a_stop_string_ends_a_continuation_and_is_cut_off(smollm2: CausalModel) 
         assert smollm2.generate(PROMPTS[1:2], sampling, [0])[0] == whole[: whole.index(stop)].strip()
 
 
-def test_beam_search_is_deterministic_and_no_worse_than_greedy(smollm2: CausalModel) -> None:
+def test_beam_search_is_deterministic_and_stops_at_a_stop_string(smollm2: CausalModel) -> None:
     beams = Sampling(beams=3, max_new_tokens=6, stop=())
     found = smollm2.generate(PROMPTS[1:], beams, [1, 2])
     assert smollm2.generate(PROMPTS[1:2], beams, [7]) == found[:1]
     assert all(found)
+    stopped = smollm2.generate(PROMPTS[1:2], Sampling(beams=3, max_new_tokens=6, stop=("e",)), [1])
+    assert "e" not in stopped[0]
 
 
 def test_running_out_of_memory_halves_the_batch_and_warns_once(smollm2: CausalModel) -> None:
@@ -485,3 +490,38 @@ def test_missing_weights_are_refused_not_made_up(tiny_t5: Path, tmp_path: Path) 
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match="1 weights are missing"):
         load_language_model(str(folder))
+
+
+def test_an_encoder_decoder_that_runs_out_of_memory_goes_on(tiny_t5: Path) -> None:
+    import torch
+
+    model = load_language_model(str(tiny_t5), batch_size=2)
+    assert isinstance(model, Seq2SeqModel)
+    whole = model.score(PROMPTS, TEXTS)
+
+    def refuse(module: Any, args: Any, kwargs: Any) -> None:
+        if kwargs["decoder_input_ids"].shape[0] > 1:
+            raise torch.OutOfMemoryError("out of memory")
+
+    model.model.register_forward_pre_hook(refuse, with_kwargs=True)
+    with pytest.warns(UserWarning, match="out of memory with 2 texts at once; going on with 1"):
+        found = model.score(PROMPTS, TEXTS)
+    assert largest_difference(whole, found) < 1e-4
+
+
+def test_an_ngram_model_loads_by_its_folder(tmp_path: Path) -> None:
+    from nlgauge.models.ngram import NgramModel
+
+    NgramModel.train(["the cat sat on the mat .", "the dog sat on the cat ."], order=2).save(tmp_path / "counts")
+    model = load_language_model(f"ngram:{tmp_path / 'counts'}")
+    assert isinstance(model, NgramModel)
+    likely, unlikely = model.score([""], [["the cat sat", "mat on dog"]])[0]
+    assert likely.total > unlikely.total
+
+
+def test_without_torch_the_error_names_the_extra(tiny_t5: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None\nfrom nlgauge.models.language import load_language_model\n"
+    code += f"load_language_model({str(tiny_t5)!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtra" in done.stderr
+    assert "pip install 'nlgauge[models]'" in done.stderr

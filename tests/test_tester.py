@@ -137,12 +137,10 @@ def test_a_bad_sweep_is_a_clear_error(bad: str) -> None:
         Sweep.parse(bad)
 
 
-@pytest.mark.parametrize(("sweep", "options"), [("top_p=1.5", {}), ("temperature=1", {"responses": 0})])
-def test_a_bad_plan_is_refused_before_any_work(sweep: str, options: dict[str, int]) -> None:
+@pytest.mark.parametrize(("sweep", "responses"), [("top_p=1.5", 1), ("temperature=1", 0)])
+def test_a_bad_plan_is_refused_before_any_work(sweep: str, responses: int) -> None:
     with pytest.raises(OptionError, match="expected"):
-        GenerationPlan(
-            **{"model": "m", "sweep": Sweep.parse(sweep), "sampling": Sampling(), "responses": 1, "seed": 1, **options}
-        )  # type: ignore[arg-type]
+        GenerationPlan(model="m", sweep=Sweep.parse(sweep), sampling=Sampling(), responses=responses, seed=1)
 
 
 def test_a_file_without_contexts_is_a_clear_error(tmp_path: Path) -> None:

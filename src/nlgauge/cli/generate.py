@@ -36,7 +36,7 @@ def generate_command(
     Example: nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:20 --limit 3
     """
     from nlgauge.models.language import Sampling, load_language_model
-    from nlgauge.models.tester import Sweep, GenerationPlan, generate_sets, read_contexts
+    from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
 
     inputs.check_output(output, [contexts])
     plan = GenerationPlan(

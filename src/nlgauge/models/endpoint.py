@@ -28,6 +28,7 @@ import numpy as np
 
 from nlgauge.engine.cache import Cache
 from nlgauge.errors import MissingExtra, ModelError, OptionError
+from nlgauge.models.endpoint_answers import parse_echo, parse_prompt_logprobs
 from nlgauge.models.language import (
     LanguageModel,
     Sampling,
@@ -98,7 +99,11 @@ class EndpointModel(LanguageModel):
             trust_env=parts.hostname not in _LOCAL,
         )
         self.start_context, self.end_token, self.window = start_context, end_token, window
-        self.model = model or self._only_model()
+        try:
+            self.model = model or self._only_model()
+        except BaseException:
+            self.close()
+            raise
         self.name = f"{self._url}#{self.model}"
 
     @classmethod
@@ -184,16 +189,16 @@ class EndpointModel(LanguageModel):
         if self._dialect == "echo":
             request = {"prompt": whole, "echo": True, "logprobs": 1, "temperature": 0}
             choice = self._choice(self._complete(request, scoring=True))
-            if (parsed := _parse_echo(choice, whole)) is not None:
+            if (parsed := parse_echo(choice, whole)) is not None:
                 return parsed
-            if (parsed := _parse_prompt_logprobs(choice, whole)) is not None:
+            if (parsed := parse_prompt_logprobs(choice, whole)) is not None:
                 return parsed
         try:
             request = {"prompt": whole, "prompt_logprobs": 0, "temperature": 0, "max_tokens": 1}
             choice = self._choice(self._complete(request))
         except _Refused:
             choice = {}
-        if (parsed := _parse_prompt_logprobs(choice, whole)) is None:
+        if (parsed := parse_prompt_logprobs(choice, whole)) is None:
             raise self._error(
                 "an answer without log-probabilities of the prompt",
                 "choices[0].logprobs for an echo, or prompt_logprobs",
@@ -207,10 +212,11 @@ class EndpointModel(LanguageModel):
         request = {"model": self.model, **request}
         if not scoring:
             return self._answer(request)
+        least = self._least_tokens
         try:
-            return self._answer({**request, "max_tokens": self._least_tokens})
+            return self._answer({**request, "max_tokens": least})
         except _Refused as error:
-            if self._least_tokens == 1 or "max_tokens" not in str(error):
+            if least == 1 or "max_tokens" not in str(error):
                 raise
             self._least_tokens = 1
             return self._answer({**request, "max_tokens": 1})
@@ -379,69 +385,6 @@ class _Refused(ModelError):
 
 class _TooSlow(Exception):
     """An answer whose bytes trickle."""
-
-
-def _parse_echo(choice: dict[str, Any], whole: str) -> tuple[list[str], list[float | None], list[int]] | None:
-    """OpenAI's `logprobs`: `tokens`, `token_logprobs`, `text_offset`.
-
-    Offsets are counted from the tokens where these spell the text, since some servers count a start token that is not
-    part of it; `text_offset` serves where a character is spread over tokens.
-    """
-    found = choice.get("logprobs")
-    if not isinstance(found, dict):
-        return None
-    tokens: Any = found.get("tokens")
-    values: Any = found.get("token_logprobs")
-    offsets: Any = found.get("text_offset")
-    if not _are(tokens, str) or not _are(values, (int, float, type(None))) or len(tokens) != len(values):
-        return None
-    before = "".join(tokens).find(whole)
-    if before >= 0:
-        return tokens, values, _starts(tokens, before)
-    if _are(offsets, int) and len(offsets) == len(tokens):
-        return tokens, values, offsets
-    return None
-
-
-def _parse_prompt_logprobs(
-    choice: dict[str, Any], whole: str
-) -> tuple[list[str], list[float | None], list[int]] | None:
-    """vLLM's `prompt_logprobs`: a row a token, of `{id: {"logprob", "decoded_token"}}`, the token itself first."""
-    rows = choice.get("prompt_logprobs")
-    if not isinstance(rows, list) or not rows:
-        return None
-    tokens: list[str] = []
-    values: list[float | None] = []
-    for row in rows:
-        entry = next(iter(row.values()), None) if isinstance(row, dict) else None
-        if not isinstance(entry, dict):
-            if row is not None or tokens:
-                return None
-            tokens.append("")
-            values.append(None)
-            continue
-        token, value = entry.get("decoded_token"), entry.get("logprob")
-        if not isinstance(token, str) or not isinstance(value, (int, float)):
-            return None
-        tokens.append(token)
-        values.append(float(value))
-    if tokens[0] == "" and values[0] is None:
-        spelled = "".join(tokens)
-        tokens[0] = whole.removesuffix(spelled) if whole.endswith(spelled) else ""
-    before = "".join(tokens).find(whole)
-    return (tokens, values, _starts(tokens, before)) if before >= 0 else None
-
-
-def _starts(tokens: Sequence[str], before: int) -> list[int]:
-    starts, place = [], -before
-    for token in tokens:
-        starts.append(place)
-        place += len(token)
-    return starts
-
-
-def _are(values: Any, kinds: type | tuple[type, ...]) -> bool:
-    return isinstance(values, list) and all(isinstance(value, kinds) for value in values)
 
 
 def _retry_after(value: str | None) -> float:

@@ -14,9 +14,10 @@ def import_torch(what: str) -> Any:
     os.environ.setdefault("TQDM_DISABLE", "1")
     try:
         import torch
-        from transformers.utils import logging
+        import transformers.utils.logging as transformers_logging
     except ImportError as error:
         raise MissingExtra.needs(what, "models") from error
+    logging: Any = transformers_logging
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     return torch

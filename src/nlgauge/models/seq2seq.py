@@ -14,7 +14,8 @@ from typing import Any
 
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError
-from nlgauge.models.causal import (
+from nlgauge.models.language import Sampling
+from nlgauge.models.transformers_model import (
     Decoding,
     Ids,
     Row,
@@ -24,7 +25,6 @@ from nlgauge.models.causal import (
     drop_rows,
     no_gradients,
 )
-from nlgauge.models.language import Sampling
 
 
 class Seq2SeqModel(TransformersModel):
@@ -76,8 +76,9 @@ class Seq2SeqModel(TransformersModel):
         done: dict[Row, Array] = {}
         prompts = sorted(sources, key=lambda source: (-len(source), source))
         with no_gradients():
-            for place in range(0, len(prompts), self.batch_size):
-                some = prompts[place : place + self.batch_size]
+            at_once = self.batch_size
+            for place in range(0, len(prompts), at_once):
+                some = prompts[place : place + at_once]
                 states = dict(zip(some, self._in_batches(some, self._encode), strict=True))
 
                 def run(batch: Sequence[Row], states: dict[Ids, Tensor] = states) -> list[Array]:

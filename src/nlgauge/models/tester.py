@@ -33,7 +33,7 @@ class Sweep:
 
     @classmethod
     def parse(cls, text: str) -> Sweep:
-        """Read `temperature=0.2:1.2:20`, 20 values from 0.2 to 1.2 (top_k: in log steps), or a list: `top_p=0.5,0.9`."""
+        """Read `temperature=0.2:1.2:20`, 20 values from 0.2 to 1.2 (top_k: in log steps), or `top_p=0.5,0.9`."""
         name, equals, rest = text.replace("-", "_").partition("=")
         if not equals or name not in get_args(Parameter):
             raise OptionError(f"sweep '{text}'; expected temperature=, top_p= or top_k=, as in temperature=0.2:1.2:20")
