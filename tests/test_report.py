@@ -112,11 +112,13 @@ def test_the_summary_says_what_the_tests_say() -> None:
             made("up", 0.2, 0.01, "more diverse"),
             made("inverse", 0.2, 0.01, "less diverse"),
             made("unsure", 0.2, 0.06, "more diverse"),
+            made("fluency", -3.0, 0.01, "better"),
         ],
         ["a", "b"],
     )
     assert found == [
         "b is more diverse than a by up.",
         "b is less diverse than a by inverse.",
+        "b is worse than a by fluency.",
         "No significant difference between b and a by unsure.",
     ]

@@ -75,23 +75,28 @@ def render_card(
     )
 
 
+_VERDICTS = {
+    "more diverse": ("more diverse", "less diverse"),
+    "less diverse": ("less diverse", "more diverse"),
+    "better": ("better", "worse"),
+    "worse": ("worse", "better"),
+}
+
+
 def summarise(comparisons: Sequence[Comparison], systems: Sequence[str]) -> list[str]:
     """What the comparisons say, in plain sentences."""
     sentences = []
     for other in systems[1:]:
-        mine = [c for c in comparisons if c.second == other]
-        verdicts: dict[str, list[str]] = {"more": [], "less": [], "none": []}
-        for c in mine:
-            sign = c.difference if c.higher_is in ("more diverse", "better") else -c.difference
-            verdict = "none" if c.p_holm >= SIGNIFICANT else "more" if sign > 0 else "less"
-            verdicts[verdict].append(c.metric)
-        for verdict, word in (("more", "more diverse"), ("less", "less diverse")):
-            if verdicts[verdict]:
-                sentences.append(f"{other} is {word} than {systems[0]} by {', '.join(verdicts[verdict])}.")
-        if verdicts["none"]:
-            sentences.append(
-                f"No significant difference between {other} and {systems[0]} by {', '.join(verdicts['none'])}."
-            )
+        found: dict[str, list[str]] = {
+            verdict: [] for verdict in ("more diverse", "less diverse", "better", "worse", "")
+        }
+        for c in (c for c in comparisons if c.second == other):
+            up, down = _VERDICTS[c.higher_is]
+            found["" if c.p_holm >= SIGNIFICANT else up if c.difference > 0 else down].append(c.metric)
+        none = found.pop("")
+        sentences += [f"{other} is {word} than {systems[0]} by {', '.join(by)}." for word, by in found.items() if by]
+        if none:
+            sentences.append(f"No significant difference between {other} and {systems[0]} by {', '.join(none)}.")
     return sentences
 
 
