@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -53,7 +54,7 @@ class CorpusStats:
 
 @dataclass(frozen=True, kw_only=True)
 class NgramMeasure(TokenOptions, SetMetric):
-    """A function of (different n-grams, all n-grams), of each set or of the whole corpus.
+    """A measure of the n-grams of each set, or of the whole corpus.
 
     `over=corpus` pools everything into one value; `count=hll-16` then estimates in one pass and little memory.
     """
@@ -98,14 +99,13 @@ class NgramMeasure(TokenOptions, SetMetric):
         """One part an order."""
         return tuple(f"n={n}" for n in self.n)
 
-    def of_counts(self, different: Array, total: Array, n: int) -> Array:
-        """The measure from numbers of n-grams; NaN where there is none."""
-        raise NotImplementedError  # pragma: no cover - entropy counts otherwise
+    @abstractmethod
+    def of_summary(self, summary: Summary, n: int) -> float:
+        """The measure of a corpus, for one order."""
 
-    def per_set(self, batch: Batch) -> Array:
-        """The measure of each set, one column an order."""
-        grams = batch.ngrams(self.tokenizer, max(self.n))
-        return np.stack([self.of_counts(grams.different[n - 1], grams.total[n - 1], n) for n in self.n], axis=1)
+    def left_out(self, summaries: list[Summary], texts: Array) -> LeftOut | None:  # noqa: ARG002 - for subclasses
+        """Values with each group of texts left out; None where they cannot be known."""
+        return None
 
     def collect(self, batch: Batch) -> Any:
         """Values of sets, or the corpus' n-grams."""
@@ -130,11 +130,11 @@ class NgramMeasure(TokenOptions, SetMetric):
         if self.over == "set":
             return super().finish(stats, interval)
         summaries = stats.grams.summarise()
-        parts = {f"n={n}": self._of_summary(s, n) for n, s in zip(self.n, summaries, strict=True)}
-        value = self._average(list(parts.values()))
+        parts = {f"n={n}": self.of_summary(s, n) for n, s in zip(self.n, summaries, strict=True)}
+        value = float(self.combine(np.array([list(parts.values())]))[0])
         if math.isnan(value):
             raise DataError(f"{self.name} has no value: the corpus has no n-gram of order {self.n}")
-        left_out = self._left_out(summaries, stats.texts) if interval is not None else None
+        left_out = self.left_out(summaries, stats.texts) if interval is not None else None
         facts: dict[str, str] = {}
         if self.precision is not None:
             from nlgauge.text.sketch import relative_error
@@ -156,14 +156,27 @@ class NgramMeasure(TokenOptions, SetMetric):
             left_out=left_out,
         )
 
-    def _of_summary(self, summary: Summary, n: int) -> float:
+
+@dataclass(frozen=True, kw_only=True)
+class NgramRatio(NgramMeasure):
+    """A function of (different n-grams, all n-grams)."""
+
+    @abstractmethod
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """The measure from numbers of n-grams; NaN where there is none."""
+
+    def per_set(self, batch: Batch) -> Array:
+        """The measure of each set, one column an order."""
+        grams = batch.ngrams(self.tokenizer, max(self.n))
+        return np.stack([self.of_counts(grams.different[n - 1], grams.total[n - 1], n) for n in self.n], axis=1)
+
+    def of_summary(self, summary: Summary, n: int) -> float:
+        """The measure of a corpus, for one order."""
         return float(self.of_counts(np.array([summary.different]), np.array([summary.total]), n)[0])
 
-    def _average(self, parts: list[float]) -> float:
-        return float(self.combine(np.array([parts]))[0])
-
-    def _left_out(self, summaries: list[Summary], texts: Array) -> LeftOut | None:
-        if self._keeps_counts or self.precision is not None:
+    def left_out(self, summaries: list[Summary], texts: Array) -> LeftOut | None:
+        """Values with each group of texts left out; a sketch does not know them."""
+        if self.precision is not None:
             return None
         columns = [
             self.of_counts(s.different - s.group_only, s.total - s.group_total, n)
@@ -180,7 +193,7 @@ def _ratio(count: Array, base: Array, nothing: float = math.nan) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distinct(NgramMeasure):
+class Distinct(NgramRatio):
     """Distinct-n: different n-grams divided by all n-grams, pooled over a set, averaged over the orders.
 
     `variant=paper` averages the orders that occur; a set without any token scores 0. `variant=reference` follows the
@@ -201,7 +214,7 @@ class Distinct(NgramMeasure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TypeTokenRatio(NgramMeasure):
+class TypeTokenRatio(NgramRatio):
     """Type/token ratio of n-grams over a whole corpus (paper 5, Table 8 prints it for n = 1, 2 and 3)."""
 
     name: ClassVar[str] = "ttr"
@@ -218,7 +231,7 @@ class TypeTokenRatio(NgramMeasure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpectationAdjustedDistinct(NgramMeasure):
+class ExpectationAdjustedDistinct(NgramRatio):
     """Expectation-adjusted distinct: different n-grams divided by the number expected in a text of that length.
 
     EAD = N / (V (1 - ((V - 1) / V)^C)), with N different among C n-grams and V possible ones (paper 2, equations 1-5).
@@ -314,7 +327,8 @@ class Entropy(NgramMeasure):
             columns.append(np.where((grams.total[n - 1] > 0) | (n == 1), bits, math.nan))
         return np.stack(columns, axis=1)
 
-    def _of_summary(self, summary: Summary, n: int) -> float:  # noqa: ARG002 - same for every order
+    def of_summary(self, summary: Summary, n: int) -> float:  # noqa: ARG002 - same for every order
+        """From the frequencies of the corpus' n-grams."""
         if summary.total == 0:
             return math.nan
         return max(0.0, math.log2(summary.total) - summary.weighted / summary.total)

@@ -34,7 +34,6 @@ from nlgauge.models.transformers_model import (
 
 _CHAT_MARKER = re.compile(r"im_start|im_end|turn|eot_id|header|user|assistant|system|^<\|end\|>$")
 _DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>")
-_LOGITS_AT_ONCE = 1 << 27
 _WORTH_SHARING = 32
 
 
@@ -44,8 +43,10 @@ class CausalModel(TransformersModel):
     The start context is the model's own start token, unless that is missing or a chat marker such as `<|im_start|>`:
     text is measured as plain text, not as a turn of a chat, and chat markers give wrong rankings there. Then it is the
     vocabulary's document separator (`<|endoftext|>`, `<|end_of_text|>`), else the end token. The end token is chosen
-    likewise.
+    likewise. At most `logits_at_once` scores of the vocabulary are held at a time.
     """
+
+    logits_at_once = 1 << 27
 
     @staticmethod
     def _auto_class() -> str:
@@ -121,7 +122,7 @@ class CausalModel(TransformersModel):
         tokens, mask = self._pad([row.inputs for row in rows])
         width = tokens.shape[1]
         first = min(len(row.context) for row in rows) - 1
-        columns = max(1, _LOGITS_AT_ONCE // (len(rows) * self._vocabulary))
+        columns = max(1, self.logits_at_once // (len(rows) * self._vocabulary))
         if past is not None:
             past = copy.deepcopy(past)
             past.batch_repeat_interleave(len(rows))
