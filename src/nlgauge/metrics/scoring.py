@@ -83,15 +83,14 @@ def score(
     grouped = interval is not None
     with scratch_folder(options.memory_bytes) as scratch:
         if isinstance(data, ResponseSets | Items):
-            found = [_score_table(data, made, grouped, options)]
-            names = [""]
+            found, names = [_collect_table(data, made, grouped, options.one_set)], [""]
         else:
             sources = _sources(data, reading, made)
             if sources is None:
-                found, names = [_score_table(ResponseSets.of(data), made, grouped, options)], [""]
+                found, names = [_collect_table(ResponseSets.of(data), made, grouped, options.one_set)], [""]
             else:
-                found = [_score_source(source, made, grouped, options, scratch) for source in sources]
                 names = _file_names([source.path for source in sources])
+                found = [_score_source(source, made, grouped, options, scratch) for source in sources]
         return [
             replace(metric.finish(stats, interval), system=system)
             for system, all_stats in _named(found, names)
@@ -130,10 +129,6 @@ def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[str, tuple
             yield (f"{name}: {called}" if labels.count(called) > 1 else called), stats
 
 
-def _score_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions) -> BySystem:
-    return _collect_table(table, metrics, grouped, options.one_set)
-
-
 def _score_source(
     source: Source, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, scratch: Scratch
 ) -> BySystem:
@@ -147,9 +142,7 @@ def _score_source(
     cache = Cache() if options.cache and source.path != STDIN else None
     work = _CollectChunk(source, metrics, grouped, cache)
     merged: dict[str, list[list[Any]]] = {}
-    total = None if size is None else size
-    if source.format == "parquet":
-        total = None
+    total = None if source.format == "parquet" else size
     with progress_bar(f"scoring {source.name}", total, show=options.progress) as advance:
         chunks = source.chunks(options.chunk_bytes)
         for systems, consumed in ordered_map(work, chunks, processes=processes, scratch=scratch):
