@@ -129,7 +129,7 @@ class ByteStream:
                     block = block.lstrip(b"\0")
                     member = zlib.decompressobj(wbits=31) if block else member
                     continue
-                if out := member.decompress(block, 4 * size):
+                if out := member.decompress(block, size):
                     yield out
                 block = member.unused_data if member.eof else member.unconsumed_tail
             block = self._raw.read(size)
