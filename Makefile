@@ -11,7 +11,7 @@ help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
 	@echo "make test   install everything that the tests need and run the whole suite"
 	@echo "make lint   ruff and mypy --strict"
-	@echo "make bench  compare speed and memory with other packages (an hour, 12 GB of disk)"
+	@echo "make bench  compare speed and memory with other packages (an hour; asks for 40 GB of free disk)"
 	@echo "make clean  remove .venv and everything that was built"
 
 $(BIN)/python:
