@@ -2,25 +2,23 @@
 
 Scoring: prompt and text are tokenised separately and joined, so that log p(text | prompt) is about the same tokens
 whatever the prompt; a marker such as `<|endoftext|>` inside either counts as the marker. The start context stands
-before every prompt. Where several texts share a prompt, its keys and values are computed once; the output layer runs on
-the text's positions only.
+before every prompt. Texts go through packed: side by side in one sequence, with a prompt that several share standing
+there once and a mask that lets each token see its own prompt and text only; the output layer runs on the texts'
+positions only. Models that cannot be masked so are fed padded rows.
 """
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError
-from nlgauge.models.language import (
-    Sampling,
-)
+from nlgauge.models.language import DTYPES, Sampling
 from nlgauge.models.transformers_model import (
     Decoding,
     Ids,
@@ -34,7 +32,7 @@ from nlgauge.models.transformers_model import (
 
 _CHAT_MARKER = re.compile(r"im_start|im_end|turn|eot_id|header|user|assistant|system|^<\|end\|>$")
 _DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>")
-_WORTH_SHARING = 32
+_TOKENS_A_ROW = 32
 
 
 class CausalModel(TransformersModel):
@@ -53,6 +51,10 @@ class CausalModel(TransformersModel):
         return "AutoModelForCausalLM"
 
     def _markers(self) -> tuple[str, str | None]:
+        if "past_key_values" not in self._parameters:
+            raise ModelError(
+                f"{self.folder}: a recurrent model; expected one with attention, whose keys and values last"
+            )
         start, end = self.tokenizer.bos_token, self.tokenizer.eos_token
         vocabulary = self.tokenizer.get_vocab()
         separator = next((token for token in _DOCUMENT_ENDS if token in vocabulary), None)
@@ -87,60 +89,115 @@ class CausalModel(TransformersModel):
         return self._pieces(self._start, ids, targets)
 
     def _score_rows(self, rows: list[Row]) -> dict[Row, Array]:
-        groups: dict[Ids, list[Row]] = {}
-        for row in rows:
-            groups.setdefault(row.context, []).append(row)
-        done: dict[Row, Array] = {}
-        alone: list[Row] = []
         with no_gradients():
-            for context, group in groups.items():
-                worth = (len(group) - 1) * (len(context) - 1) >= _WORTH_SHARING
-                past = self._in_batches([context[:-1]], self._read)[0] if worth else None
-                if past is None:
-                    alone += group
-                    continue
-                tails = {Row(context[-1:], row.targets): row for row in by_length(group)}
-                forward = partial(self._forward, past=past, past_length=len(context) - 1)
-                done.update(zip(tails.values(), self._in_batches(list(tails), forward), strict=True))
-            alone = by_length(alone)
-            done.update(zip(alone, self._in_batches(alone, self._forward), strict=True))
-        return done
+            if len(rows) > 1 and self._packs:
+                ordered = sorted(rows, key=lambda row: (-len(row.context), row.context, -len(row.targets), row.targets))
+                return dict(zip(ordered, self._in_batches(ordered, self._packed, self._how_many), strict=True))
+            ordered = by_length(rows)
+            return dict(zip(ordered, self._in_batches(ordered, self._forward), strict=True))
 
-    def _read(self, contexts: Sequence[Ids]) -> list[Any]:
-        """Keys and values of one context; None where they cannot be copied over rows (recurrent models)."""
-        from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+    @cached_property
+    def _packs(self) -> bool:
+        """Whether the model keeps apart what a mask keeps apart: tried on a few tokens, since no setting tells.
 
-        tokens, mask = self._pad(contexts)
-        past = self._run(tokens, mask, None, wanted=1, use_cache=True).past_key_values
-        layers = getattr(past, "layers", [None])
-        return [past if all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers) else None]
+        Models that count positions themselves, read recurrently or look back a limited way do not.
+        """
+        settings = self.model.config.get_text_config()
+        limited = getattr(settings, "sliding_window", None) and getattr(settings, "use_sliding_window", True)
+        kinds = set(getattr(settings, "layer_types", None) or ["full_attention"])
+        if limited or kinds != {"full_attention"} or "position_ids" not in self._parameters or self.window < 32:
+            return False
+        ids = tuple(i % self._vocabulary for i in range(23))
+        rows = [Row(ids[:9], ids[9:16]), Row(ids[:9], ids[12:23]), Row(ids[3:8], ids[:6])]
+        with no_gradients():
+            apart = [self._forward([row])[0] for row in rows]
+            try:
+                packed = self._packed(rows)
+            except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
+                return False
+        slack = 1e-3 if self.dtype == DTYPES[0] else 0.2
+        return bool(np.abs(np.concatenate(packed) - np.concatenate(apart)).max() < slack)
 
-    def _forward(self, rows: Sequence[Row], past: Any = None, past_length: int = 0) -> list[Array]:
-        """Log-probabilities of rows, padded on the right; wide rectangles go through in several spans of columns."""
+    def _how_many(self, rows: Sequence[Row], start: int) -> int:
+        """How many rows from `start` on go through at once: texts of one prompt stay together where they can."""
+        if self.batch_size == 1:
+            return 1
+        room = min(_TOKENS_A_ROW * self.batch_size, self.window, self.logits_at_once // self._vocabulary)
+        used, first = 0, start
+        for place in range(start, len(rows)):
+            row = rows[place]
+            if place == start or row.context != rows[place - 1].context:
+                first = place
+                used += len(row.context)
+            used += len(row.targets)
+            if used > room:
+                return first - start or max(1, place - start)
+        return len(rows) - start
+
+    def _packed(self, rows: Sequence[Row]) -> list[Array]:
+        """Log-probabilities of rows side by side in one sequence, contexts once; each token sees its own row only."""
         import torch
 
+        if len(rows) == 1:
+            return self._forward(rows)
+        tokens: list[int] = []
+        places: list[int] = []
+        prompts: list[int] = []
+        texts: list[int] = []
+        read: list[int] = []
+        held: Ids = ()
+        for i, row in enumerate(rows):
+            inside = row.targets[:-1]
+            if row.context != held:
+                held = row.context
+                tokens += held
+                places += range(len(held))
+                prompts += [i] * len(held)
+                texts += [-1] * len(held)
+                last = len(tokens) - 1
+            read += [last, *range(len(tokens), len(tokens) + len(inside))]
+            tokens += inside
+            places += range(len(held), len(held) + len(inside))
+            prompts += [prompts[last]] * len(inside)
+            texts += [i] * len(inside)
+        at, prompt, text = (torch.tensor(values, device=self.device) for values in (places, prompts, texts))
+        seen = (prompt[:, None] == prompt) & ((text == -1) | (text[:, None] == text)) & (at <= at[:, None])
+        numbers = self.model.dtype
+        mask = torch.zeros(seen.shape, dtype=numbers, device=self.device).masked_fill(~seen, torch.finfo(numbers).min)
+        logits = self._run(
+            torch.tensor([tokens], device=self.device),
+            mask[None, None],
+            None,
+            wanted=torch.tensor(read, device=self.device),
+            use_cache=False,
+            position_ids=at[None],
+        ).logits[0]
+        logits = logits if len(logits) == len(read) else logits[read]
+        ends = np.cumsum([len(row.targets) for row in rows])
+        return [
+            self._logprobs(logits[end - len(row.targets) : end], row, len(row.context) - 1)
+            for row, end in zip(rows, ends.tolist(), strict=True)
+        ]
+
+    def _forward(self, rows: Sequence[Row]) -> list[Array]:
+        """Log-probabilities of rows, padded on the right; wide rectangles go through in several spans of columns."""
         tokens, mask = self._pad([row.inputs for row in rows])
         width = tokens.shape[1]
         first = min(len(row.context) for row in rows) - 1
         columns = max(1, self.logits_at_once // (len(rows) * self._vocabulary))
-        if past is not None:
-            past = copy.deepcopy(past)
-            past.batch_repeat_interleave(len(rows))
-            mask = torch.cat([mask.new_ones((len(rows), past_length)), mask], dim=1)
+        past: Any = None
         parts: list[list[Array]] = [[] for _ in rows]
         begin, end = 0, min(first + columns, width)
         while begin < width:
             wanted = end - max(begin, first)
-            output = self._run(
-                tokens[:, begin:end], mask[:, : past_length + end], past, wanted=wanted, use_cache=end < width
-            )
+            output = self._run(tokens[:, begin:end], mask[:, :end], past, wanted=wanted, use_cache=end < width)
             for i, row in enumerate(rows):
                 parts[i].append(self._logprobs(output.logits[i, -wanted:], row, end - wanted))
             past = output.past_key_values
             begin, end = end, min(end + columns, width)
         return [np.concatenate(found) for found in parts]
 
-    def _run(self, tokens: Tensor, mask: Tensor, past: Any, *, wanted: int, use_cache: bool, **more: Any) -> Any:
+    def _run(self, tokens: Tensor, mask: Tensor, past: Any, *, wanted: Any, use_cache: bool, **more: Any) -> Any:
         if "logits_to_keep" in self._parameters:
             more["logits_to_keep"] = wanted
         return self.model(

@@ -218,11 +218,17 @@ class TransformersModel(LanguageModel):
             raise ModelError(f"{self.name} gives values that are not numbers; expected numbers; use dtype float32")
         return values
 
-    def _in_batches(self, items: Sequence[T], run: Callable[[Sequence[T]], list[R]]) -> list[R]:
+    def _in_batches(
+        self,
+        items: Sequence[T],
+        run: Callable[[Sequence[T]], list[R]],
+        how_many: Callable[[Sequence[T], int], int] | None = None,
+    ) -> list[R]:
         """Run over batches; when memory runs out, halve them, say so once and go on."""
         results: list[R] = []
         while len(results) < len(items):
-            batch = items[len(results) : len(results) + self.batch_size]
+            start = len(results)
+            batch = items[start : start + (how_many(items, start) if how_many else self.batch_size)]
             try:
                 results += run(batch)
             except (RuntimeError, MemoryError) as error:
@@ -233,12 +239,12 @@ class TransformersModel(LanguageModel):
                         f"{self.name}: out of memory with a single text; expected room for one; use a smaller model, "
                         "another device or shorter texts"
                     ) from error
-                self.batch_size = len(batch) // 2
+                self.batch_size = max(1, min(len(batch), self.batch_size) // 2)
                 if not self._warned:
                     self._warned = True
                     warnings.warn(
-                        f"{self.name}: out of memory with {len(batch)} texts at once; going on with {self.batch_size}, "
-                        "and fewer if need be",
+                        f"{self.name}: out of memory with {len(batch)} texts at once; going on with half as many, and "
+                        "fewer if need be",
                         stacklevel=2,
                     )
         return results
