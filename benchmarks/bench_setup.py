@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,6 +50,14 @@ class Bench:
     def run_ours(self, case: str, path: Path) -> dict[str, Any]:
         """NLGauge's report."""
         return run_module(Path(sys.executable), "ours", case, path, environment=self.environment)
+
+    def run_beside(self, module: str, *arguments: str | Path, fresh_memory: bool = False) -> dict[str, Any]:
+        """The report of a module where NLGauge is installed; `fresh_memory` forgets what was computed before."""
+        environment = self.environment
+        if fresh_memory:
+            shutil.rmtree(self.work / "memory", ignore_errors=True)
+            environment = {**environment, "NLGAUGE_CACHE": str(self.work / "memory")}
+        return run_module(Path(sys.executable), module, *arguments, environment=environment)
 
     def run_peer(self, peer: Peer, *arguments: str | Path) -> dict[str, Any]:
         """A peer's report; when it cannot run, one that says why under `problem`."""

@@ -48,6 +48,43 @@ def sets_file(folder: Path, texts: int) -> Path:
     return _made(folder / f"{RECIPE}-{texts}.jsonl", write)
 
 
+def repeated_sets_file(folder: Path, texts: int, repeated: float) -> Path:
+    """Response sets of everyday words; the given share of the texts are repeats of others, anywhere in the file."""
+
+    def write(out: TextIO) -> None:
+        rng = np.random.default_rng(SEED)
+        words = sorted({word for row in _examples() for text in row["responses"] for word in text.split()})
+        distinct = texts - round(texts * repeated)
+        made = {" ".join(rng.choice(words, rng.integers(6, 19))): None for _ in range(distinct)}
+        pool = list(made)
+        order = rng.permutation([*range(len(pool)), *rng.integers(len(pool), size=texts - len(pool)).tolist()])
+        for start in range(0, texts, TEXTS_A_SET):
+            responses = [pool[i] for i in order[start : start + TEXTS_A_SET]]
+            out.write(json.dumps({"id": str(start), "responses": responses}) + "\n")
+
+    return _made(folder / f"{RECIPE}-repeated-{repeated:g}-{texts}.jsonl", write)
+
+
+def prompts_file(folder: Path, prompts: int, responses: int) -> Path:
+    """Contexts of the example files after two that are answered already, each with responses of both systems."""
+
+    def write(out: TextIO) -> None:
+        answers: dict[str, dict[str, None]] = {}
+        for row in _examples():
+            answers.setdefault(row["context"], {}).update(dict.fromkeys(row["responses"]))
+        shown = [f"{context} {next(iter(texts))}\n" for context, texts in answers.items()]
+        for i, (context, texts) in enumerate(list(answers.items())[-prompts:], start=len(answers) - prompts):
+            prompt = shown[i - 1] + shown[i - 2] + context
+            out.write(json.dumps({"prompt": prompt, "responses": [f" {text}" for text in texts][:responses]}) + "\n")
+
+    return _made(folder / f"prompts-{prompts}-{responses}.jsonl", write)
+
+
+def _examples() -> list[dict[str, Any]]:
+    files = [Path(__file__).parent.parent / "examples" / f"system_{name}.jsonl" for name in "ab"]
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
 def large_sets_file(folder: Path, size: int) -> Path:
     """JSON lines of response sets, ended with the line that reaches `size` bytes."""
 

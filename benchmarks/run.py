@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench_setup import Bench
-from cases import cosine, distinct, large, self_bleu
+from cases import cosine, distinct, embedding, large, logprobs, self_bleu
 from programs import ProgramError
 from results import Section
 
@@ -22,6 +22,8 @@ CASES: dict[str, Callable[[Bench], Section]] = {
     "distinct": distinct.measure,
     "cosine": cosine.measure,
     "self-bleu": self_bleu.measure,
+    "embedding": embedding.measure,
+    "logprobs": logprobs.measure,
     "large": large.measure,
 }
 

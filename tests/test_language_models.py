@@ -209,7 +209,8 @@ def tiny_model(folder: Path, family: str, **settings: Any) -> None:
     torch.manual_seed(3)
     special: dict[str, Any] = {"bos_token_id": 3, "eos_token_id": 1, "pad_token_id": 0}
     config = getattr(transformers, f"{family}Config")(vocab_size=120, **settings, **special)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    kind: Any = transformers.AutoModelForCausalLM
+    kind.from_config(config).save_pretrained(folder)
 
 
 def test_a_recurrent_model_is_refused(tmp_path: Path) -> None:
