@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -65,3 +67,38 @@ def smollm2() -> str:
 
     resolve_model("smollm2")
     return "smollm2"
+
+
+@pytest.fixture(scope="session")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny cross-encoder with one output and random weights."""
+    return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross-encoder")
+
+
+def make_cross_encoder(folder: Path, labels: Sequence[str] = ("LABEL_0",)) -> Path:
+    """A BERT-like sequence classifier of a few thousand weights that reads letters, at most 96 tokens of them."""
+    import torch
+    import transformers
+
+    characters = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *characters, *(f"##{letter}" for letter in characters)]
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    settings = {"tokenizer_class": "BertTokenizer", "model_max_length": 96, "do_lower_case": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    config: Any = transformers.BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=96,
+        initializer_range=0.5,
+        id2label=dict(enumerate(labels)),
+        label2id={label: place for place, label in enumerate(labels)},
+    )
+    kind: Any = transformers.BertForSequenceClassification
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        kind(config).save_pretrained(folder)
+    return folder

@@ -17,10 +17,14 @@ from nlgauge.errors import DataError
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.registry import _BUILT_IN, create_metric
 from nlgauge.metrics.score import Interval
+from tests.conftest import ROOT
 
 VARIANTS = [
-    *(name for name in _BUILT_IN if name != "column"),
+    *(name for name in _BUILT_IN if name not in ("column", "mauve", "sts-div")),
     "column:column=human",
+    f"mauve:against={ROOT / 'examples' / 'system_b.jsonl'}",
+    "sts-div:model=cross-encoder",
+    "bertscore-div:layer=2",
     "distinct:variant=reference",
     "distinct:over=corpus",
     "distinct:over=corpus,count=hll-12",
@@ -32,6 +36,12 @@ VARIANTS = [
     "ttr:over=set,n=2",
     "compression:by=zstd",
 ]
+
+
+@pytest.fixture(autouse=True)
+def beside_the_cross_encoder(cross_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that specs can name its folder."""
+    monkeypatch.chdir(cross_encoder.parent)
 
 
 @pytest.fixture

@@ -64,6 +64,9 @@ Level = Annotated[float, typer.Option(help="Confidence level of intervals.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.")]
 Processes = Annotated[int, typer.Option(metavar="N", help="Worker processes; 0 decides by file size.")]
 ChunkMb = Annotated[float, typer.Option(metavar="MB", help="How much of a file to hold at a time.")]
+Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where models run: cpu, cuda, cuda:1, mps.")]
+BatchSize = Annotated[int, typer.Option(metavar="N", help="Texts that a model takes at once; 0: its default.")]
+Threads = Annotated[int, typer.Option(metavar="N", help="Threads of a model; 0: as many as torch likes.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
 Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Progress on standard error.")]
 
@@ -75,6 +78,16 @@ def check_output(output: Path, files: list[str]) -> None:
     check_writable(output)
     if output.exists() and any(Path(file).exists() and output.samefile(file) for file in files):
         raise OptionError(f"{output}: is one of the input files; choose another name for the output")
+
+
+def use_machine(device: str, batch_size: int, threads: int) -> None:
+    """Run models as the options say; what is left at its default stays as the environment has it."""
+    from nlgauge.models.runtime import Machine
+
+    if batch_size < 0 or threads < 0:
+        raise OptionError(f"--batch-size {batch_size}, --threads {threads}; expected 0 (the default) or more")
+    before = Machine.from_environment()
+    Machine(device or before.device, batch_size or before.batch_size, threads or before.threads).use()
 
 
 def chunk_bytes(megabytes: float) -> int:

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from nlgauge._version import __version__
-from nlgauge.cli import generate, metrics, models, report, score
+from nlgauge.cli import generate, metrics, models, report, score, train
 from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
 
-_INTERRUPTED = "interrupted; nothing was written, finished work is in the cache"
+_INTERRUPTED = "interrupted; no output was completed, and the same command goes on from finished work"
 
 app = typer.Typer(
     name="nlgauge",
@@ -30,6 +30,7 @@ app.command("report")(report.report_command)
 app.command("generate")(generate.generate_command)
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(models.app, name="models")
+app.add_typer(train.app, name="train")
 
 
 def _print_version(wanted: bool) -> None:

@@ -50,8 +50,8 @@ def _example(metric: Any) -> str:
     from nlgauge.metrics.options import option_names
 
     names = option_names(type(metric))
-    if metric.name == "column":
-        return "column:column=human_score"
+    if metric.example:
+        return str(metric.example)
     return f"{metric.name}:case=lower" if "case" in names else str(metric.name)
 
 

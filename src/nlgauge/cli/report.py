@@ -27,6 +27,9 @@ def report_command(
     context: inputs.Context = None,
     system: inputs.SystemColumn = None,
     empty_cells: inputs.EmptyCells = "error",
+    device: inputs.Device = "",
+    batch_size: inputs.BatchSize = 0,
+    threads: inputs.Threads = 0,
     progress: inputs.Progress = True,
 ) -> None:
     """Write a report card: one self-contained HTML page with charts, intervals, comparisons and signatures.
@@ -41,6 +44,7 @@ def report_command(
     from nlgauge.report.card import render_card
 
     inputs.check_output(output, files)
+    inputs.use_machine(device, batch_size, threads)
     made = make_metrics(metric or (None if column else list(DEFAULT_METRICS)), column)
     columns = {
         "responses": responses, "text": None, "id": id, "context": context, "system": system,

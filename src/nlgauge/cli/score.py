@@ -54,6 +54,9 @@ def score_command(
     processes: inputs.Processes = 0,
     chunk_mb: inputs.ChunkMb = 2.0,
     no_cache: inputs.NoCache = False,
+    device: inputs.Device = "",
+    batch_size: inputs.BatchSize = 0,
+    threads: inputs.Threads = 0,
     progress: inputs.Progress = True,
 ) -> None:
     """Score files of response sets or texts, and compare systems.
@@ -82,6 +85,7 @@ def score_command(
         if per_item.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
             raise OptionError(f"--per-item {per_item}; expected a name ending in .jsonl, .csv, .tsv or .parquet")
         inputs.check_output(per_item, files)
+    inputs.use_machine(device, batch_size, threads)
     made = make_metrics(metric, column, sketch)
     columns = {
         "responses": responses, "text": text, "id": id, "context": context, "system": system,

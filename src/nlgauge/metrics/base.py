@@ -33,6 +33,7 @@ class Metric(ABC):
 
     `name` is what users type, `paper` where it is defined, `needs` how many responses a set must have.
     `of_single_texts` metrics also make sense for texts that are in no set; `costly` ones are always worth caching.
+    `example` shows how to call a metric that is of no use with its defaults.
     """
 
     name: ClassVar[str]
@@ -41,6 +42,7 @@ class Metric(ABC):
     needs: ClassVar[int] = 1
     of_single_texts: ClassVar[bool] = False
     costly: ClassVar[bool] = False
+    example: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         options.check_choices(self)

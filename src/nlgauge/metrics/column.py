@@ -22,6 +22,7 @@ class ColumnMetric(SetMetric):
     higher_is: ClassVar[HigherIs] = "more diverse"
     paper: ClassVar[str] = "none: the values come with the data"
     of_single_texts: ClassVar[bool] = True
+    example: ClassVar[str] = "column:column=human_score"
 
     column: str = "value"
 

@@ -13,14 +13,19 @@ import numpy as np
 from nlgauge.engine.store import BlobStore
 from nlgauge.models.fetch import model_identity
 from nlgauge.models.language import LanguageModel, TokenLogprobs, load_language_model
+from nlgauge.models.runtime import Machine
 
 _KEPT_EVERY = 64
 _lock = threading.Lock()
 
 
-@lru_cache(maxsize=2)
 def _load(spec: str) -> LanguageModel:
-    return load_language_model(spec)
+    return _load_on(spec, Machine.from_environment())
+
+
+@lru_cache(maxsize=2)
+def _load_on(spec: str, machine: Machine) -> LanguageModel:
+    return load_language_model(spec, **machine.options)
 
 
 def _is_endpoint(spec: str) -> bool:

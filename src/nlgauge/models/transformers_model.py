@@ -14,7 +14,6 @@ draw that falls within float rounding of the border between two tokens.
 from __future__ import annotations
 
 import inspect
-import re
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -37,14 +36,12 @@ from nlgauge.models.language import (
     check_to_generate,
     check_to_score,
 )
-from nlgauge.models.runtime import import_torch
+from nlgauge.models.runtime import import_torch, out_of_memory
 
 Ids = tuple[int, ...]
 Tensor = Any
 T = TypeVar("T")
 R = TypeVar("R")
-
-_NO_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -232,7 +229,7 @@ class TransformersModel(LanguageModel):
             try:
                 results += run(batch)
             except (RuntimeError, MemoryError) as error:
-                if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+                if not out_of_memory(error):
                     raise
                 if len(batch) == 1:
                     raise ModelError(

@@ -1,0 +1,250 @@
+"""MAUVE: how close a system's texts are, as a whole, to reference texts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.engine.cache import file_digest
+from nlgauge.errors import DataError, MissingExtra, OptionError
+from nlgauge.metrics.base import Metric, refuse
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.score import HigherIs, Interval, Score
+
+Buckets = int | Literal["auto"]
+_WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
+_FEW_TEXTS_A_BUCKET = 5
+
+
+@dataclass(frozen=True)
+class MauveResult:
+    """The score, the divergence curve that it is the area under (a row a point), and the two histograms."""
+
+    score: float
+    curve: Array
+    p_histogram: Array
+    q_histogram: Array
+
+
+def mauve_of_histograms(p: Array, q: Array, *, scaling: float = 5.0, grid: int = 25) -> MauveResult:
+    """MAUVE of two distributions over the same buckets (Pillutla et al. 2021, section 2).
+
+    Points of the curve are (exp(-c KL(Q|R)), exp(-c KL(P|R))) for mixtures R = w P + (1 - w) Q at `grid` weights w,
+    with c = `scaling`, between the extreme points (1, 0) and (0, 1). The area is taken along the curve, so that equal
+    distributions score 1; the authors' package sorts the points and can put tied ones in the wrong order.
+    """
+    from scipy.special import rel_entr
+
+    p, q = _distribution(p), _distribution(q)
+    if p.shape != q.shape:
+        raise DataError(f"histograms of {len(p)} and {len(q)} buckets; expected the same buckets")
+    weights = np.linspace(1e-6, 1 - 1e-6, grid)[:, None]
+    mixtures = weights * p + (1 - weights) * q
+    divergences = np.stack([rel_entr(q, mixtures).sum(axis=1), rel_entr(p, mixtures).sum(axis=1)], axis=1)
+    curve = np.concatenate([[[1.0, 0.0]], np.exp(-scaling * divergences), [[0.0, 1.0]]])
+    return MauveResult(float(np.trapezoid(curve[::-1, 1], curve[::-1, 0])), curve, p, q)
+
+
+def mauve_of_features(
+    p: Array,
+    q: Array,
+    *,
+    buckets: Buckets = "auto",
+    scaling: float = 5.0,
+    grid: int = 25,
+    seed: int = 25,
+    explained: float = 0.9,
+    redo: int = 5,
+    iterations: int = 500,
+) -> MauveResult:
+    """MAUVE of two samples of features, a row a text (Pillutla et al. 2021, section 2).
+
+    Rows are scaled to length 1, reduced to the principal components that explain a share `explained` of the variance,
+    and clustered together by k-means (`iterations` steps, best of `redo` starts) into `buckets` buckets (`auto`: a
+    tenth of the smaller sample, at least 2). Numbers equal those of the authors' package for the same rows in the same
+    order; another order of rows starts k-means elsewhere and gives a slightly different number.
+    """
+    p, q = _features(p, "p"), _features(q, "q")
+    if p.shape[1] != q.shape[1]:
+        raise DataError(f"features of {p.shape[1]} and {q.shape[1]} dimensions; expected those of one model")
+    count = max(2, round(min(len(p), len(q)) / 10)) if buckets == "auto" else buckets
+    if not 1 <= count <= len(p) + len(q):
+        raise DataError(
+            f"{len(p)} and {len(q)} texts in {count} clusters; expected at least as many texts as clusters: add texts "
+            "or lower the number of buckets"
+        )
+    if min(len(p), len(q)) < _FEW_TEXTS_A_BUCKET * count:
+        warnings.warn(
+            f"MAUVE of {len(p)} and {len(q)} texts in {count} clusters says little; expected ten texts a cluster or "
+            "more on either side, and some thousand texts",
+            stacklevel=2,
+        )
+    labels = _clusters(np.concatenate([q, p]), count, explained, redo, iterations, seed)
+    in_q, in_p = (np.bincount(part, minlength=count) for part in (labels[: len(q)], labels[len(q) :]))
+    return mauve_of_histograms(in_p, in_q, scaling=scaling, grid=grid)
+
+
+def _clusters(rows: Array, count: int, explained: float, redo: int, iterations: int, seed: int) -> Array:
+    """The cluster of each row."""
+    try:
+        import faiss
+        from sklearn.decomposition import PCA
+        from sklearn.preprocessing import normalize
+    except ImportError as error:
+        raise MissingExtra.needs("mauve", "models") from error
+    units = normalize(rows)
+    if not np.ptp(units, axis=0).any():
+        return np.zeros(len(units), dtype=np.int64)
+    components = PCA().fit(units)
+    kept = int(np.argmax(np.cumsum(components.explained_variance_ratio_) >= explained)) + 1
+    points = np.ascontiguousarray(components.transform(units)[:, :kept], dtype=np.float32)
+    clustering: Any = faiss.Kmeans(
+        kept, count, niter=iterations, nredo=redo, seed=seed + 2, min_points_per_centroid=1, verbose=False
+    )
+    clustering.train(points)
+    labels: Array = clustering.index.search(points, 1)[1][:, 0]
+    return labels
+
+
+def _distribution(counts: Array) -> Array:
+    counts = np.asarray(counts, dtype=np.float64)
+    if counts.ndim != 1 or not np.isfinite(counts).all() or (counts < 0).any() or not counts.sum() > 0:
+        raise DataError("a histogram is a row of numbers that are not negative and not all 0; found something else")
+    shares: Array = counts / counts.sum()
+    return shares
+
+
+def _features(rows: Array, name: str) -> Array:
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or not rows.size:
+        raise DataError(f"features {name} have shape {rows.shape}; expected a row a text, and at least one")
+    if not np.isfinite(rows).all():
+        raise DataError(f"features {name} hold values that are not finite numbers; expected numbers")
+    return rows
+
+
+@dataclass(frozen=True)
+class FeatureStats:
+    """Features of texts, with a hash of each text that puts them in a fixed order."""
+
+    keys: tuple[Array, ...]
+    features: tuple[Array, ...]
+
+    def __add__(self, other: FeatureStats) -> FeatureStats:
+        return FeatureStats(self.keys + other.keys, self.features + other.features)
+
+    @classmethod
+    def of(cls, texts: Sequence[str], features: Array) -> FeatureStats:
+        """One batch."""
+        keys = b"".join(hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts)
+        return cls((np.frombuffer(keys, np.uint64).reshape(-1, 2),), (features,))
+
+    def in_order(self) -> Array:
+        """All features, sorted by the hashes of their texts, so that no order of reading matters."""
+        return np.concatenate(self.features)[np.lexsort(np.concatenate(self.keys).T)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mauve(Metric):
+    """MAUVE: how close all texts of a system are to reference texts, from 0 to 1, by the area under a divergence curve.
+
+    `against` is a file of reference texts, such as people's: any file that NLGauge reads, its responses pooled. Texts
+    become sentence embeddings of `model`, which k-means deals into `buckets`. The original takes the last hidden state
+    of GPT-2 large instead: values are comparable only between equal features, options and numbers of texts. Some
+    thousand texts on either side are wanted. A corpus has one value, and no interval.
+    """
+
+    name: ClassVar[str] = "mauve"
+    higher_is: ClassVar[HigherIs] = "better"
+    paper: ClassVar[str] = "Pillutla et al. 2021, section 2"
+    of_single_texts: ClassVar[bool] = True
+    costly: ClassVar[bool] = True
+    example: ClassVar[str] = "mauve:against=human.jsonl"
+
+    against: str = ""
+    model: str = "minilm"
+    buckets: str = "auto"
+    scaling: float = 5.0
+    grid: int = 25
+    seed: int = 25
+    redo: int = 5
+    iterations: int = 500
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.against:
+            object.__setattr__(self, "against", _with_hash(self.against))
+        refuse(
+            self.buckets != "auto" and not (self.buckets.isdigit() and int(self.buckets) > 1),
+            f"mauve:buckets={self.buckets}; expected auto or a number of clusters, 2 or more",
+        )
+        refuse(not self.scaling > 0, f"mauve:scaling={self.scaling:g}; expected a positive number")
+        for option in ("grid", "redo", "iterations"):
+            value = getattr(self, option)
+            refuse(value < 1, f"mauve:{option}={value}; expected 1 or more")
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """The model with the hash of its weights, the references with the hash of their file."""
+        from nlgauge.models.fetch import model_identity
+
+        return {**super().relevant_options(), "model": model_identity(self.model)}
+
+    def check(self, batch: Batch) -> None:
+        """Refuse to begin without references."""
+        super().check(batch)
+        refuse(
+            not self.against,
+            "mauve compares with reference texts, and none were named; name a file of them, as in "
+            "mauve:against=human.jsonl",
+        )
+
+    def collect(self, batch: Batch) -> FeatureStats:
+        """Features of all texts."""
+        return FeatureStats.of(batch.sets.texts.to_list(), batch.embeddings(self.model))
+
+    def finish(self, stats: FeatureStats, interval: Interval | None = None) -> Score:  # noqa: ARG002 - there is none
+        """The area under the curve; references are P and the system is Q."""
+        system = stats.in_order()
+        result = mauve_of_features(
+            self._reference_features(),
+            system,
+            buckets="auto" if self.buckets == "auto" else int(self.buckets),
+            scaling=self.scaling,
+            grid=self.grid,
+            seed=self.seed,
+            redo=self.redo,
+            iterations=self.iterations,
+        )
+        return Score(
+            name=self.title,
+            label=self.label,
+            value=result.score,
+            n=len(system),
+            signature=self.signature,
+            higher_is=self.higher_is,
+        )
+
+    def _reference_features(self) -> Array:
+        """Features of the references; the file is the one that the signature names, or an error."""
+        from nlgauge.data.reading import Source
+
+        path = _with_hash(self.against).rpartition("@")[0]
+        texts = Source(path=path, extras=()).read().texts.to_list()
+        return FeatureStats.of(texts, Batch.embed(self.model, texts)).in_order()
+
+
+def _with_hash(against: str) -> str:
+    """`file@hash`, checked against the file if there is a hash already."""
+    claim = _WITH_HASH.fullmatch(against)
+    path, claimed = (claim[1], claim[2]) if claim else (against, "")
+    digest = file_digest(path)[:12]
+    if claimed and claimed != digest:
+        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are other references")
+    return f"{path}@{digest}"

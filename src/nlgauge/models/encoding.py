@@ -1,0 +1,88 @@
+"""What encoders of texts and of pairs share: tokens, windows, and batches that shrink when memory runs out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from nlgauge.errors import ModelError, OptionError
+from nlgauge.models.fetch import model_identity
+from nlgauge.models.language import DTYPES
+from nlgauge.models.runtime import out_of_memory
+
+R = TypeVar("R")
+
+_SURELY_NO_WINDOW = 1_000_000
+
+
+def identity_with(spec: str, dtype: str) -> str:
+    """`name@hash` of a model; numbers that are not float32 give other results and are part of it."""
+    if dtype not in DTYPES:
+        raise OptionError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
+    identity = model_identity(spec)
+    return identity if dtype == DTYPES[0] else f"{identity}-{dtype}"
+
+
+def tokenised(tokenizer: Any, texts: Sequence[Any], window: int) -> list[dict[str, Any]]:
+    """What the model reads for each text or pair of texts, cut at the window, not yet padded."""
+    pairs = [(text, None) if isinstance(text, str) else text for text in texts]
+    second = None if pairs[0][1] is None else [other for _, other in pairs]
+    found = tokenizer(
+        [one for one, _ in pairs],
+        second,
+        truncation="longest_first",
+        max_length=window,
+        return_special_tokens_mask=True,
+        verbose=False,
+    )
+    return [{name: values[i] for name, values in found.items()} for i in range(len(pairs))]
+
+
+def padded(tokenizer: Any, rows: Sequence[dict[str, Any]], device: str) -> Any:
+    """Rows of tokens as rectangles on a device."""
+    if tokenizer.pad_token is None:
+        raise ModelError(
+            f"{tokenizer.name_or_path}: the tokeniser has no padding token; expected one, as encoders have"
+        )
+    inputs = [{name: value for name, value in row.items() if name != "special_tokens_mask"} for row in rows]
+    return tokenizer.pad(inputs, return_tensors="pt", verbose=False).to(device)
+
+
+def window_of(network: Any, tokenizer: Any) -> int:
+    """How many tokens fit: what the tokeniser says, and no more than there are positions; 512 if neither knows."""
+    limits = [limit] if (limit := tokenizer.model_max_length) < _SURELY_NO_WINDOW else []
+    if isinstance(places := getattr(network.config, "max_position_embeddings", None), int) and places > 0:
+        embeddings = getattr(network.base_model, "embeddings", None)
+        padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+        limits.append(places if padding is None else places - padding - 1)
+    return min(limits, default=512)
+
+
+def in_batches(items: Sequence[int], run: Callable[[Sequence[int]], list[R]], size: int, name: str) -> list[R]:
+    """Results of `run` over batches of items, without gradients, in smaller batches when memory does not suffice."""
+    import torch
+
+    results: list[R] = []
+
+    def go_on(size: int) -> list[R]:
+        with torch.inference_mode():
+            while len(results) < len(items):
+                results.extend(run(items[len(results) : len(results) + size]))
+        return results
+
+    return halving(go_on, size, name)
+
+
+def halving(run: Callable[[int], R], size: int, name: str) -> R:
+    """`run(size)`, again with half the size whenever memory does not suffice."""
+    while True:
+        try:
+            return run(size)
+        except (RuntimeError, MemoryError) as error:
+            if not out_of_memory(error):
+                raise
+            if size == 1:
+                raise ModelError(f"{name}: out of memory even with one text at a time") from error
+            size //= 2
+            warnings.warn(f"{name}: out of memory; going on with batches of {size}", stacklevel=2)

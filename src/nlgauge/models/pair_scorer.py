@@ -1,0 +1,197 @@
+"""Cross-encoders: models that read two texts together and say how they relate; each pair once, remembered on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any, Literal, get_args
+
+import msgspec
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.engine.store import BlobStore
+from nlgauge.errors import ModelError, OptionError, UnknownName
+from nlgauge.models.encoding import identity_with, in_batches, padded, tokenised, window_of
+from nlgauge.models.fetch import resolve_model
+from nlgauge.models.runtime import Machine, import_torch
+
+Pair = tuple[str, str]
+Output = Literal["auto", "raw", "sigmoid", "softmax"]
+
+_KEPT_EVERY = 4096
+_ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "raw"}
+
+
+class PairScorer:
+    """Scores of ordered pairs of texts by a sequence classifier: STS regression, NLI, BLEURT and the like.
+
+    `output` is what becomes of the model's numbers. `auto` is what sentence-transformers does for a model with one
+    number (the activation that its settings name, else a sigmoid), and the probability of `label` for a model with
+    several; BLEURT and other plain regressions want `raw`. A model with several labels needs `label`.
+
+    A pair beyond the window is cut as the tokeniser does it: tokens go from the end of the longer text, one by one,
+    until both fit. `device`, `batch_size` and `threads` change the speed but not the result (to about 1e-6).
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        output: Output = "auto",
+        label: str = "",
+        device: str = "cpu",
+        batch_size: int = 64,
+        threads: int = 0,
+        dtype: str = "float32",
+    ) -> None:
+        if output not in get_args(Output):
+            raise OptionError(f"output is {output!r}; expected one of {', '.join(get_args(Output))}")
+        self.identity = identity_with(spec, dtype)
+        self.output, self.label = output, label
+        self._folder = resolve_model(spec)
+        self._device, self._batch_size, self._threads, self._dtype = device, batch_size, threads, dtype
+        self._store = BlobStore(f"pairs-{self.identity.partition('@')[2]}")
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+
+    @cached_property
+    def labels(self) -> dict[int, str]:
+        """The model's labels by place, as its settings name them; reading them loads no weights."""
+        return {int(place): str(name) for place, name in self._config.id2label.items()}
+
+    @cached_property
+    def _config(self) -> Any:
+        import_torch("scoring pairs of texts")
+        from transformers import AutoConfig
+
+        try:
+            return AutoConfig.from_pretrained(self._folder, local_files_only=True, trust_remote_code=False)
+        except (OSError, ValueError) as error:
+            raise self._unusable(error) from error
+
+    def score(self, pairs: Sequence[Pair]) -> Array:
+        """One number a pair, in order; (a, b) and (b, a) are two pairs."""
+        activation, place = self._activation(), self._place()
+        return _activated(self.logits(pairs), activation, place)
+
+    def logits(self, pairs: Sequence[Pair]) -> Array:
+        """What the model's head gives: a row a pair, a column a label."""
+        keys = [hashlib.blake2b(msgspec.json.encode(pair), digest_size=16).digest() for pair in pairs]
+        distinct = dict(zip(keys, pairs, strict=True))
+        known = self._store.get_many(list(distinct))
+        missing = [key for key in distinct if key not in known]
+        with self._lock:
+            for start in range(0, len(missing), _KEPT_EVERY):
+                part = missing[start : start + _KEPT_EVERY]
+                fresh = self._run([distinct[key] for key in part])
+                values = {key: row.tobytes() for key, row in zip(part, fresh, strict=True)}
+                self._store.put_many(values.items())
+                known |= values
+        return np.array([np.frombuffer(known[key], np.float32) for key in keys]).reshape(len(keys), len(self.labels))
+
+    def _run(self, pairs: list[Pair]) -> list[Array]:
+        model, tokenizer = self._load()
+        rows = tokenised(tokenizer, pairs, window_of(model, tokenizer))
+        order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), pairs[i]))
+
+        def run(batch: Sequence[int]) -> list[Array]:
+            inputs = padded(tokenizer, [rows[i] for i in batch], self._device)
+            return list(model(**inputs).logits.float().cpu().numpy())
+
+        found = dict(zip(order, in_batches(order, run, self._batch_size, self.identity), strict=True))
+        values = [found[i] for i in range(len(pairs))]
+        if not np.isfinite(values).all():
+            raise ModelError(f"{self.identity} gives values that are not numbers; expected numbers; use dtype float32")
+        return values
+
+    def _place(self) -> int:
+        """The column of the label that was asked for."""
+        if len(self.labels) == 1:
+            if self.label:
+                raise OptionError(f"{self.identity} gives one number and has no label '{self.label}'; leave it out")
+            return 0
+        if not self.label:
+            names = ", ".join(self.labels.values())
+            raise OptionError(f"{self.identity} has {len(self.labels)} labels ({names}); say which one to score by")
+        places = {name.lower(): place for place, name in self.labels.items()}
+        if self.label.lower() not in places:
+            raise UnknownName.among(f"label of {self.identity}", self.label, self.labels.values())
+        return places[self.label.lower()]
+
+    def _activation(self) -> str:
+        """`raw`, `sigmoid` or `softmax`."""
+        if self.output != "auto":
+            if self.output == "softmax" and len(self.labels) == 1:
+                raise OptionError(f"{self.identity} gives one number, whose softmax is always 1; use raw or sigmoid")
+            return self.output
+        if len(self.labels) > 1:
+            return "softmax"
+        settings = getattr(self._config, "sentence_transformers", None) or {}
+        named = settings.get("activation_fn") or getattr(self._config, "sbert_ce_default_activation_function", None)
+        if named is None:
+            return "sigmoid"
+        kind = str(named).rpartition(".")[2]
+        if kind not in _ACTIVATIONS:
+            raise ModelError(
+                f"{self.identity} asks for the activation {named}; expected one known here: say output=raw"
+            )
+        return _ACTIVATIONS[kind]
+
+    def _load(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            torch = import_torch("scoring pairs of texts")
+            from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+            if self._threads:
+                torch.set_num_threads(self._threads)
+            safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+            try:
+                tokenizer = AutoTokenizer.from_pretrained(self._folder, **safe)
+                model, facts = AutoModelForSequenceClassification.from_pretrained(
+                    self._folder,
+                    use_safetensors=True,
+                    dtype=getattr(torch, self._dtype),
+                    output_loading_info=True,
+                    **safe,
+                )
+                model = model.eval().to(self._device)
+            except (OSError, ValueError, RuntimeError) as error:
+                raise self._unusable(error) from error
+            if missing := sorted(facts["missing_keys"]):
+                raise ModelError(
+                    f"{self._folder}: {len(missing)} weights are missing ({missing[0]}, …), so its answers would be "
+                    "random; expected a model that was trained to score pairs, such as an STS or NLI cross-encoder"
+                )
+            self._loaded = model, tokenizer
+        return self._loaded
+
+    def _unusable(self, error: Exception) -> ModelError:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return ModelError(
+            f"{self._folder}: cannot be loaded: {reason}; expected the folder of a sequence classifier as transformers "
+            f"saves it, and a device that exists (found '{self._device}')"
+        )
+
+
+def _activated(logits: Array, activation: str, place: int) -> Array:
+    from scipy.special import expit, softmax
+
+    values = logits.astype(np.float64)
+    if activation == "softmax":
+        chosen: Array = softmax(values, axis=1)[:, place]
+    else:
+        chosen = expit(values[:, place]) if activation == "sigmoid" else values[:, place]
+    return chosen
+
+
+def load_pair_scorer(spec: str, output: Output = "auto", label: str = "") -> PairScorer:
+    """A scorer on the machine that the environment names, kept for the next call."""
+    return _load_on(spec, output, label, Machine.from_environment())
+
+
+@lru_cache(maxsize=2)
+def _load_on(spec: str, output: Output, label: str, machine: Machine) -> PairScorer:
+    return PairScorer(spec, output=output, label=label, **machine.options)

@@ -1,0 +1,221 @@
+"""The steps of training, whatever is learnt.
+
+A step's random numbers come from a seed of their own, made from the run's seed and the step's number, and so does the
+order of an epoch. A run that was killed therefore needs only weights and the optimiser's state to go on, and ends with
+the weights that an undisturbed run with as many threads ends with, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from nlgauge._version import __version__
+from nlgauge.engine.progress import progress_bar
+from nlgauge.errors import ModelError
+from nlgauge.models.runtime import import_torch, out_of_memory
+from nlgauge.models.training_run import DTYPES, Evaluation, Progress, RunFolder, TrainingCard, TrainingSettings
+
+_POOL = 64  # batches among which rows of like length are brought together
+_LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
+
+Example = TypeVar("Example")
+Say = Callable[[str], None]
+
+
+class Task(ABC, Generic[Example]):
+    """What is learnt: a torch module, rows to learn from, rows held out, and the loss on rows."""
+
+    model: Any
+    training: Sequence[Example]
+    validation: Sequence[Example]
+
+    @abstractmethod
+    def units(self, row: Example) -> int:
+        """How many predictions a row asks for; losses are means over them."""
+
+    @abstractmethod
+    def loss(self, rows: Sequence[Example], label_smoothing: float) -> Any:
+        """The loss summed over the units of some rows, as a tensor."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write the model with its present weights into an empty folder."""
+
+
+def train(
+    task: Task[Any],
+    settings: TrainingSettings,
+    folder: RunFolder,
+    *,
+    data: Mapping[str, Any],
+    start: str,
+    say: Say = lambda _line: None,
+    progress: bool = False,
+) -> TrainingCard:
+    """Train to the end, from the last checkpoint if there is one; `say` gets a line now and then."""
+    loop = _Loop(task, settings, folder, say)
+    stopped = loop.run(show=progress)
+    done = loop.progress
+    card = TrainingCard(
+        run=folder.run,
+        data={**data, "training_units": _sum(task, task.training), "validation_units": _sum(task, task.validation)},
+        model={"start": start, "parameters": sum(p.numel() for p in task.model.parameters())},
+        threads=loop.torch.get_num_threads(),
+        versions={"nlgauge": __version__, "python": platform.python_version(), **{n: version(n) for n in _LIBRARIES}},
+        stopped=stopped,
+        steps=done.step,
+        best_step=done.best.step,
+        seconds=round(done.seconds, 1),
+        perplexity_before=done.evaluations[0].perplexity,
+        perplexity_after=done.best.perplexity,
+        train_loss=done.train_loss,
+        evaluations=done.evaluations,
+    )
+    folder.finish(task.model, task.save, card)
+    return card
+
+
+class _Loop(Generic[Example]):
+    """Steps and evaluations of one run."""
+
+    def __init__(self, task: Task[Example], settings: TrainingSettings, folder: RunFolder, say: Say) -> None:
+        self.torch = torch = import_torch("training")
+        self.task, self.settings, self.folder, self.say = task, settings, folder, say
+        self.a_epoch, self.total, self.every = settings.plan(len(task.training))
+        sides = [[p for p in task.model.parameters() if (p.dim() > 1) is large] for large in (True, False)]
+        decays = zip(sides, (settings.weight_decay, 0.0), strict=True)
+        self.optimiser = torch.optim.AdamW([{"params": side, "weight_decay": decay} for side, decay in decays if side])
+        self._order: tuple[int, list[list[int]]] = (-1, [])
+        self.held_out = sorted(task.validation, key=task.units, reverse=True)
+        kept = folder.load(task.model, self.optimiser)
+        self.progress = kept or Progress(0, 0.0, settings.batch_size, [], [])
+        self.started = time.monotonic() - self.progress.seconds
+        if kept:
+            say(f"going on from step {kept.step} of {self.total}")
+
+    def run(self, *, show: bool) -> str:
+        """Go to the end; why it ended."""
+        first = self.progress.step
+        bar = progress_bar(f"training {self.folder.out.name}", self.total - first, show=show)
+        with self.torch.random.fork_rng(devices=[]), bar as advance:
+            if not self.progress.evaluations:
+                self._evaluate()
+            while not (reason := self._over()):
+                self._step()
+                step = self.progress.step
+                if step % self.every == 0 or step == self.total or self._out_of_time():
+                    self._evaluate()
+                advance(step - first)
+        return reason
+
+    def _over(self) -> str:
+        if self.progress.step >= self.total:
+            return "all steps done"
+        if self._out_of_time():
+            return f"{self.settings.minutes:g} minutes are over"
+        if self.settings.patience and self.progress.in_vain >= self.settings.patience:
+            return f"no better validation loss in {self.progress.in_vain} evaluations"
+        return ""
+
+    def _out_of_time(self) -> bool:
+        self.progress.seconds = time.monotonic() - self.started
+        return 0 < self.settings.minutes * 60 <= self.progress.seconds
+
+    def _step(self) -> None:
+        step = self.progress.step
+        epoch, place = divmod(step, self.a_epoch)
+        rows = [self.task.training[i] for i in self._batches(epoch)[place]]
+        units = _sum(self.task, rows)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.rate(step, self.total)
+
+        def learn(piece: Sequence[Example]) -> float:
+            loss = self._loss(piece, self.settings.label_smoothing) / units
+            loss.backward()
+            return float(loss.detach())
+
+        self.task.model.train()
+        loss = self._in_pieces(rows, learn)
+        norm = float(self.torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip))
+        self._check("loss", loss)
+        self._check("gradient", norm)
+        self.optimiser.step()
+        self.progress.step += 1
+        self.progress.train_loss.append(loss)
+
+    def _evaluate(self) -> None:
+        self.task.model.eval()
+
+        def measure(piece: Sequence[Example]) -> float:
+            with self.torch.no_grad():
+                return float(self._loss(piece, 0.0))
+
+        size = self.settings.batch_size
+        batches = [self.held_out[i : i + size] for i in range(0, len(self.held_out), size)]
+        loss = math.fsum(self._in_pieces(batch, measure) for batch in batches) / _sum(self.task, self.held_out)
+        self._check("validation loss", loss)
+        self.progress.seconds = time.monotonic() - self.started
+        found = Evaluation(self.progress.step, loss, round(self.progress.seconds, 1))
+        self.progress.evaluations.append(found)
+        self.say(f"step {found.step} of {self.total}: validation loss {loss:.4f}, perplexity {found.perplexity:.2f}")
+        self.folder.keep(self.task.model, self.optimiser, self.progress)
+
+    def _check(self, what: str, value: float) -> None:
+        if not math.isfinite(value):
+            raise ModelError(
+                f"the {what} is {value:g} after {self.progress.step} steps; expected a number; start anew with a "
+                f"learning rate below {self.settings.learning_rate:g}"
+            )
+
+    def _loss(self, rows: Sequence[Example], smoothing: float) -> Any:
+        device = next(self.task.model.parameters()).device.type
+        with self.torch.autocast(device, dtype=self.torch.bfloat16, enabled=self.settings.dtype != DTYPES[0]):
+            return self.task.loss(rows, smoothing)
+
+    def _in_pieces(self, rows: Sequence[Example], run: Callable[[Sequence[Example]], float]) -> float:
+        """Add up a batch; when memory runs out, begin it again in pieces of half the size, and say so."""
+        while True:
+            size = self.progress.rows_at_once
+            self.torch.manual_seed(_number("step", self.settings.seed, self.progress.step))
+            self.optimiser.zero_grad(set_to_none=True)
+            try:
+                return math.fsum(run(rows[i : i + size]) for i in range(0, len(rows), size))
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                found = f"out of memory with {min(size, len(rows))} texts at once"
+                if min(size, len(rows)) == 1:
+                    raise ModelError(f"{found}; expected room for one; use a smaller model or window") from error
+                self.progress.rows_at_once = min(size, len(rows)) // 2
+                warnings.warn(f"{found}; the same batches go on in pieces of half the size", stacklevel=2)
+
+    def _batches(self, epoch: int) -> list[list[int]]:
+        """The rows of each step of an epoch: shuffled, then brought together by length within pools."""
+        if self._order[0] != epoch:
+            rows, size = self.task.training, self.settings.batch_size
+            draw = np.random.Generator(np.random.PCG64(_number("epoch", self.settings.seed, epoch)))
+            order = draw.permutation(len(rows)).tolist()
+            pools = [order[i : i + _POOL * size] for i in range(0, len(order), _POOL * size)]
+            alike = [i for pool in pools for i in sorted(pool, key=lambda i: self.task.units(rows[i]))]
+            batches = [alike[i : i + size] for i in range(0, len(alike), size)]
+            self._order = (epoch, [batches[i] for i in draw.permutation(len(batches)).tolist()])
+        return self._order[1]
+
+
+def _sum(task: Task[Example], rows: Sequence[Example]) -> int:
+    return sum(map(task.units, rows))
+
+
+def _number(purpose: str, seed: int, count: int) -> int:
+    return int.from_bytes(hashlib.blake2b(f"{purpose} {seed} {count}".encode(), digest_size=7).digest())
