@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 NLGAUGE_DATA ?= $(wildcard $(abspath ../shared/data))
 export NLGAUGE_DATA
 
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench papers clean
 
 help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
 	@echo "make test   install everything that the tests need and run the whole suite"
 	@echo "make lint   ruff and mypy --strict"
 	@echo "make bench  compare speed and memory with other packages (an hour; asks for 40 GB of free disk)"
+	@echo "make papers redo the tables that the research data allows, into docs/papers/ (NLGAUGE_DATA names the data)"
 	@echo "make clean  remove .venv and everything that was built"
 
 $(BIN)/python:
@@ -55,6 +56,10 @@ test: lint $(VENV)/.models
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
+
+papers: $(VENV)/.installed $(VENV)/.models
+	$(BIN)/nlgauge models fetch mpnet
+	$(BIN)/python -m papers.content_metric
 
 clean:
 	rm -rf $(VENV) demo bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

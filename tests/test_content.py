@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from papers.content_metric import FILES, measure
 
 import nlgauge
 from nlgauge.data.tables import ResponseSets
@@ -56,6 +57,7 @@ def test_content_tells_the_example_classes_apart_better_than_form_does(minilm: s
     [
         ("McDiv_nuggets/mcdiv_nuggets_200_with_hds_story_gen", 0.58, 0.15),
         ("conTest/con_test_200_with_hds_resp_gen", 0.56, 0.08),
+        ("conTest/con_test_200_with_hds_story_gen", 0.69, 0.06),
     ],
 )
 def test_content_beats_sentence_similarity_on_the_content_test(
@@ -66,6 +68,17 @@ def test_content_beats_sentence_similarity_on_the_content_test(
     rho = correlations(sets, "label_value", ["content", "sent-sim"])
     assert rho["content"] > least
     assert rho["content"] > rho["sent-sim"] + margin
+
+
+def test_the_page_reproduces_the_published_columns(minilm: str, research_data: Path) -> None:
+    """Rho and OCA of the authors' sent-BERT and of people, as the paper prints them for conTest resp (Table 4)."""
+    lines = measure(research_data / "diversity_eval" / FILES["conTest resp"], ("distinct", "content"))
+    found = {line.metric: (round(line.rho, 2), round(line.oca, 2)) for line in lines}
+    assert found["authors' sent-BERT"] == (0.59, 0.79)
+    assert found["people (absHDS)"] == (0.63, 0.81)
+    for line in lines:
+        assert line.rho_ci[0] < line.rho < line.rho_ci[1]
+        assert line.oca_ci[0] <= line.oca <= line.oca_ci[1]
 
 
 def correlations(sets: ResponseSets, label: str, metrics: list[str]) -> dict[str, float]:

@@ -23,8 +23,8 @@ class Content(EmbeddingMetric):
 
     Responses to one context share its topic, which hides what they say about it: `sent-sim` mostly sees the topic. Here
     each embedding is regressed on those of the context as a whole and of its sentences (with a ridge penalty, `ridge`),
-    and the cosine is that of the residuals. Without a context it is `sent-sim`. What to regress on and the default
-    penalty were chosen on the 200 story nuggets with human scores: results on those are in-sample.
+    and the cosine is that of the residuals. Without a context it is `sent-sim`. `model=mpnet` is the better and slower
+    choice; docs/papers/content.md has the evidence, and says on which data the default penalty was chosen.
     """
 
     name: ClassVar[str] = "content"

@@ -1,0 +1,1 @@
+"""Scripts that redo the tables and figures of the papers."""
