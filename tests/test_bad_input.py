@@ -422,7 +422,9 @@ def test_ctrl_c_leaves_no_output_and_keeps_finished_work(tmp_path: Path, process
     out, err = run.communicate()
     assert run.returncode == 130
     assert out == ""
-    assert err == "nlgauge: error: interrupted; no output was completed, and the same command goes on from finished work\n"
+    assert (
+        err == "nlgauge: error: interrupted; no output was completed, and the same command goes on from finished work\n"
+    )
     assert [path.name for path in work.iterdir()] == ["large.jsonl"]
     assert list((tmp_path / "cache-scratch").iterdir()) == []
     kept = {path for path in cache.rglob("*") if path.is_file()}
