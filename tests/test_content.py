@@ -12,7 +12,8 @@ from papers.content_metric import FILES, measure
 import nlgauge
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import OptionError
-from nlgauge.metrics.content import split_context, without
+from nlgauge.metrics.content import given_away, split_context, without
+from nlgauge.models.language import load_language_model
 
 
 def test_contexts_are_taken_whole_and_by_sentence() -> None:
@@ -43,6 +44,29 @@ def test_without_a_context_content_is_sentence_similarity(minilm: str) -> None:
     sets = [["It rained all day.", "We stayed in."], ["Yes.", "No.", "Perhaps."]]
     content, plain = nlgauge.score(sets, ["content", "sent-sim"])
     assert content.value == pytest.approx(plain.value, abs=1e-12)
+
+
+def test_a_language_model_adds_what_responses_give_away(minilm: str, smollm2: str) -> None:
+    context = "Tom baked a cake for the party. The oven was far too hot."
+    same = ["The cake burned to a crisp.", "His cake was burnt black.", "So the cake got burned."]
+    other = ["The cake burned to a crisp.", "He opened all the windows.", "A neighbour called the firemen."]
+    alike, unlike = given_away(smollm2, [context, context], [same, other])
+    assert alike > unlike
+    model = load_language_model("smollm2")
+    alone = model.score([context], [[f" {text}" for text in same]])[0]
+    saved = []
+    for i, one in enumerate(same):
+        for j, text in enumerate(same):
+            if i != j:
+                after = model.score([f"{context} {one}\n\n{context}"], [[f" {text}"]])[0][0]
+                saved.append(after.total - alone[j].total)
+    assert alike == pytest.approx(float(np.mean(saved)), abs=1e-3)
+    sets = ResponseSets.of([same, other], contexts=[context, context])
+    plain, both = (nlgauge.score(sets, [spec])[0].per_item for spec in ("content", "content:lm=smollm2,nats=50"))
+    assert plain is not None
+    assert both is not None
+    gap = plain["value"].to_numpy() - both["value"].to_numpy()
+    assert gap == pytest.approx([alike / 50, unlike / 50], abs=1e-9)
 
 
 def test_content_tells_the_example_classes_apart_better_than_form_does(minilm: str, examples: Path) -> None:

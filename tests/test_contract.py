@@ -25,6 +25,7 @@ VARIANTS = [
     f"mauve:against={ROOT / 'examples' / 'system_b.jsonl'}",
     "sts-div:model=cross-encoder",
     "bertscore-div:layer=2",
+    "content:lm=smollm2",
     "distinct:variant=reference",
     "distinct:over=corpus",
     "distinct:over=corpus,count=hll-12",

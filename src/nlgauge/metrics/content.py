@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +27,12 @@ class Content(EmbeddingMetric):
     Responses to one context share its topic, which hides what they say about it: `sent-sim` mostly sees the topic. Here
     each embedding is regressed on those of the context as a whole and of its sentences (with a ridge penalty, `ridge`),
     and the cosine is that of the residuals. Without a context it is `sent-sim`. `model=mpnet` is the better and slower
-    choice; docs/papers/content.md has the evidence, and says on which data the default penalty was chosen.
+    choice.
+
+    `lm` names a language model for a second view, at some hundred times the cost: how much one response gives away
+    another, log p(r | c, s, c) - log p(r | c) for context c and responses r and s, where the prompt tells c and s and
+    then begins anew with c. Its mean over ordered pairs, in units of `nats`, is taken off as the cosine is.
+    docs/papers/content.md has the evidence, and says on which data defaults were chosen.
     """
 
     name: ClassVar[str] = "content"
@@ -32,10 +40,22 @@ class Content(EmbeddingMetric):
     paper: ClassVar[str] = "NLGauge's answer to Tevet & Berant 2021, section 6.4"
 
     ridge: float = 0.3
+    lm: str | None = None
+    nats: float = 50.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse(not self.ridge >= 0, f"content:ridge={self.ridge:g}; expected 0 or more")
+        refuse(not self.nats > 0, f"content:nats={self.nats:g}; expected more than 0")
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """Models with the hashes of their weights; the weight of a view that is not taken does not matter."""
+        options = dict(super().relevant_options())
+        if self.lm is None:
+            return {name: value for name, value in options.items() if name not in ("lm", "nats")}
+        from nlgauge.models.shared import language_model_identity
+
+        return {**options, "lm": language_model_identity(self.lm)}
 
     def of_vectors(self, vectors: Array) -> float:
         """Minus the mean cosine."""
@@ -53,7 +73,33 @@ class Content(EmbeddingMetric):
             basis = np.array([next(encoded) for _ in pieces])
             order = sorted(range(offsets[i], offsets[i + 1]), key=texts.__getitem__)
             values[i] = self.of_vectors(without(vectors[order], basis, self.ridge))
-        return values
+        if self.lm is None:
+            return values
+        sets = [sorted(texts[a:b]) for a, b in pairwise(offsets)]
+        return values - np.array(given_away(self.lm, contexts, sets)) / self.nats
+
+
+def given_away(model: str, contexts: Sequence[str], sets: Sequence[Sequence[str]]) -> list[float]:
+    """How many nats of a response another one saves a language model, on average over the ordered pairs of each set."""
+    from nlgauge.models.shared import score_texts
+
+    prompts: list[str] = []
+    wanted: list[list[str]] = []
+    for context, texts in zip(contexts, sets, strict=True):
+        inside = [f" {text}" if context and text else text for text in texts]
+        prompts += [context, *(f"{context} {text}".strip() + f"\n\n{context}" for text in texts)]
+        wanted += [inside, *(inside[:i] + inside[i + 1 :] for i in range(len(inside)))]
+    totals = iter([[result.total for result in group] for group in score_texts(model, prompts, wanted)])
+    means = []
+    for texts in sets:
+        alone, size = next(totals), len(texts)
+        saved = [
+            after - before
+            for i in range(size)
+            for after, before in zip(next(totals), alone[:i] + alone[i + 1 :], strict=True)
+        ]
+        means.append(math.fsum(saved) / len(saved))
+    return means
 
 
 def split_context(context: str) -> list[str]:
