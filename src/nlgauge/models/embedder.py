@@ -15,7 +15,16 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.engine.store import BlobStore
 from nlgauge.errors import MissingExtra, ModelError, OptionError
-from nlgauge.models.encoding import halving, identity_with, in_batches, padded, tokenised, window_of
+from nlgauge.models.encoding import (
+    LOADING_ERRORS,
+    cannot_load,
+    halving,
+    identity_with,
+    in_batches,
+    padded,
+    tokenised,
+    window_of,
+)
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.runtime import Machine, import_torch
 
@@ -120,8 +129,6 @@ class Embedder:
             if self._threads:
                 torch.set_num_threads(self._threads)
             try:
-                if not (self._folder / "modules.json").exists():
-                    _refuse_random_weights(self._folder)
                 self._model = SentenceTransformer(
                     str(self._folder),
                     device=self._device,
@@ -129,8 +136,10 @@ class Embedder:
                     trust_remote_code=False,
                     model_kwargs={"use_safetensors": True, "dtype": getattr(torch, self._dtype)},
                 )
-            except (OSError, ValueError) as error:
-                raise ModelError(f"{self._folder}: cannot be loaded as an embedding model ({error})") from error
+            except LOADING_ERRORS as error:
+                raise cannot_load(self._folder, "an embedding model", self._device, error) from error
+            if not (self._folder / "modules.json").exists():
+                _refuse_random_weights(self._folder)
         return self._model
 
     def _network(self) -> Any:

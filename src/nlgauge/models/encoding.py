@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from nlgauge.errors import ModelError, OptionError
@@ -13,6 +14,7 @@ from nlgauge.models.runtime import out_of_memory
 
 R = TypeVar("R")
 
+LOADING_ERRORS = (OSError, ValueError, RuntimeError, AssertionError)  # a torch without CUDA raises the last
 _SURELY_NO_WINDOW = 1_000_000
 
 
@@ -22,6 +24,15 @@ def identity_with(spec: str, dtype: str) -> str:
         raise OptionError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
     identity = model_identity(spec)
     return identity if dtype == DTYPES[0] else f"{identity}-{dtype}"
+
+
+def cannot_load(folder: Path, what: str, device: str, error: Exception) -> ModelError:
+    """What to say when transformers fails, in one line."""
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return ModelError(
+        f"{folder}: cannot be loaded as {what}: {reason}; expected a folder as transformers saves it, and a device "
+        f"that exists (found '{device}')"
+    )
 
 
 def tokenised(tokenizer: Any, texts: Sequence[Any], window: int) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.engine.store import BlobStore
 from nlgauge.errors import ModelError, OptionError, UnknownName
-from nlgauge.models.encoding import identity_with, in_batches, padded, tokenised, window_of
+from nlgauge.models.encoding import LOADING_ERRORS, cannot_load, identity_with, in_batches, padded, tokenised, window_of
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.runtime import Machine, import_torch
 
@@ -158,7 +158,7 @@ class PairScorer:
                     **safe,
                 )
                 model = model.eval().to(self._device)
-            except (OSError, ValueError, RuntimeError) as error:
+            except LOADING_ERRORS as error:
                 raise self._unusable(error) from error
             if missing := sorted(facts["missing_keys"]):
                 raise ModelError(
@@ -169,11 +169,7 @@ class PairScorer:
         return self._loaded
 
     def _unusable(self, error: Exception) -> ModelError:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return ModelError(
-            f"{self._folder}: cannot be loaded: {reason}; expected the folder of a sequence classifier as transformers "
-            f"saves it, and a device that exists (found '{self._device}')"
-        )
+        return cannot_load(self._folder, "a sequence classifier", self._device, error)
 
 
 def _activated(logits: Array, activation: str, place: int) -> Array:
