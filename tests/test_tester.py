@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +21,7 @@ from nlgauge.errors import DataError, OptionError, OutputError
 from nlgauge.models.language import Sampling
 from nlgauge.models.ngram import NgramModel
 from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
+from tests.helpers import nlgauge as command_line
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +150,17 @@ def test_a_file_without_contexts_is_a_clear_error(tmp_path: Path) -> None:
     file.write_text('{"responses": ["a", "b"]}\n')
     with pytest.raises(DataError, match="contexts are missing"):
         read_contexts(str(file))
+
+
+def test_empty_responses_are_told_and_a_template_may_break_lines(tmp_path: Path) -> None:
+    NgramModel.train(["well, yes", "oh, yes", "no"], order=2).save(tmp_path / "terse")
+    (tmp_path / "contexts.txt").write_text("oh, yes\n")
+    arguments = ["contexts.txt", "--model", "ngram:terse", "--sweep", "temperature=0", "--responses", "2"]
+    folders: dict[str, Any] = {"cwd": tmp_path, "cache": tmp_path / "cache"}
+    run = command_line("generate", "-o", "a.jsonl", *arguments, "--no-progress", **folders)
+    assert run.code == 0, run.err
+    assert "2 of 2 responses are empty: the model ended there; a template such as --template" in run.err
+    lines = ["--template", r"{context}\nno, well,"]
+    run = command_line("generate", "-o", "b.jsonl", *arguments, *lines, "--no-progress", **folders)
+    assert "empty" not in run.err
+    assert read_sets(str(tmp_path / "b.jsonl")).texts.to_list() == ["yes", "yes"]

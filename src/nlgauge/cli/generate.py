@@ -23,7 +23,9 @@ def generate_command(
     responses: Annotated[int, typer.Option(help="Responses a set.")] = 10,
     temperature: Annotated[float, typer.Option(help="When another parameter is swept.")] = 1.0,
     max_new_tokens: Annotated[int, typer.Option(help="Longest response, in tokens.")] = 40,
-    template: Annotated[str, typer.Option(help="The prompt; {context} is replaced.")] = "{context}",
+    template: Annotated[
+        str, typer.Option(help="The prompt; {context} is replaced, and \\n is a line break.")
+    ] = "{context}",
     limit: Annotated[int, typer.Option(help="Use only the first so many contexts; 0 for all.")] = 0,
     seed: inputs.Seed = 12345,
     device: inputs.Device = "",
@@ -49,9 +51,16 @@ def generate_command(
         sampling=Sampling(temperature=temperature, max_new_tokens=max_new_tokens),
         responses=responses,
         seed=seed,
-        template=template,
+        template=template.replace("\\n", "\n"),
     )
     found = read_contexts(contexts)
     loaded = load_language_model(model, **machine.options)
     frame = generate_sets(loaded, found[:limit] if limit else found, plan, output, progress=progress)
+    texts = frame["responses"].explode()
+    if empty := int((texts == "").sum()):
+        print(
+            f"nlgauge: warning: {empty} of {len(texts)} responses are empty: the model ended there; a template such as "
+            "--template 'Question: {context}\\nAnswer:' may help",
+            file=sys.stderr,
+        )
     print(f"nlgauge: wrote {len(frame)} sets to {output}", file=sys.stderr)
