@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -83,7 +83,7 @@ class BertScoreDiversity(SetMetric):
 
     `layer` is the hidden layer of `model` that the embeddings come from: -1 is the last, k what bert-score calls
     `num_layers=k`. There is no idf (which would make a score depend on the other texts) and no rescaling (which would
-    not change an order of systems). An empty text has similarity 0 to every text.
+    not change an order of systems). An empty text has similarity 0 to every text; one beyond the window is cut there.
     """
 
     name: ClassVar[str] = "bertscore-div"
@@ -94,6 +94,7 @@ class BertScoreDiversity(SetMetric):
 
     model: str = "minilm"
     layer: int = -1
+    long: Literal["cut"] = "cut"
 
     def relevant_options(self) -> Mapping[str, Any]:
         """The model with the hash of its weights."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,12 +17,16 @@ from nlgauge.metrics.score import HigherIs
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingMetric(SetMetric):
-    """A measure of each set's embeddings; `model` is a catalogue name, a folder or a hub name."""
+    """A measure of each set's embeddings; `model` is a catalogue name, a folder or a hub name.
+
+    `long` says what becomes of a text beyond the model's window: it is cut there.
+    """
 
     needs: ClassVar[int] = 2
     costly: ClassVar[bool] = True
 
     model: str = "minilm"
+    long: Literal["cut"] = "cut"
 
     def relevant_options(self) -> Mapping[str, Any]:
         """The model with the hash of its weights."""

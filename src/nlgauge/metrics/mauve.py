@@ -158,7 +158,8 @@ class Mauve(Metric):
     `against` is a file of reference texts, such as people's: any file that NLGauge reads, its responses pooled. Texts
     become sentence embeddings of `model`, which k-means deals into `buckets`. The original takes the last hidden state
     of GPT-2 large instead: values are comparable only between equal features, options and numbers of texts. Some
-    thousand texts on either side are wanted. A corpus has one value, and no interval.
+    thousand texts on either side are wanted; a text beyond the model's window is cut there. A corpus has one value, and
+    no interval.
     """
 
     name: ClassVar[str] = "mauve"
@@ -170,6 +171,7 @@ class Mauve(Metric):
 
     against: str = ""
     model: str = "minilm"
+    long: Literal["cut"] = "cut"
     buckets: str = "auto"
     scaling: float = 5.0
     grid: int = 25

@@ -21,7 +21,7 @@ class Perplexity(SetMetric):
 
     The context is masked: it is given, not scored. `end=yes` scores the end token too. Perplexity measures how well a
     model predicts a text; it is no measure of the diversity of a set (paper 1, section 2). Long contexts are cut from
-    the left, and texts beyond the window are scored with a sliding window.
+    the left, and texts beyond the window are scored with a sliding window (`long=slide`).
     """
 
     name: ClassVar[str] = "ppl"
@@ -32,6 +32,7 @@ class Perplexity(SetMetric):
 
     model: str = "smollm2"
     end: Literal["no", "yes"] = "no"
+    long: Literal["slide"] = "slide"
 
     def relevant_options(self) -> Mapping[str, Any]:
         """The model with the hash of its weights."""

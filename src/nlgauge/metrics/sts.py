@@ -36,6 +36,7 @@ class StsDiversity(SetMetric):
     model: str = ""
     output: Literal["auto", "raw", "sigmoid", "softmax"] = "auto"
     outcome: str | None = None
+    long: Literal["cut"] = "cut"
 
     def relevant_options(self) -> Mapping[str, Any]:
         """The model with the hash of its weights."""
