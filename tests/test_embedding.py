@@ -116,8 +116,8 @@ import socket
 def refuse(*arguments, **options): raise AssertionError("a socket was opened")
 socket.socket.connect = socket.create_connection = socket.getaddrinfo = refuse
 import nlgauge
-for score in nlgauge.score({str(few)!r}, ["sent-sim", "vendi", "ppl"]): print(score.name, score.n)
+for score in nlgauge.score({str(few)!r}, ["sent-sim", "content", "vendi", "ppl"]): print(score.name, score.n)
 """
     environment = {**os.environ, "NLGAUGE_CACHE": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
-    assert done.stdout == "sent-sim 3\nvendi 3\nppl 3\n", done.stderr
+    assert done.stdout == "sent-sim 3\ncontent 3\nvendi 3\nppl 3\n", done.stderr

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,26 @@ def answer_to(model: CausalModel, request: dict[str, Any], mood: str) -> dict[st
     return {"choices": [{"text": prompt, "logprobs": found}], "usage": usage}
 
 
+@contextmanager
+def serving(app: Any) -> Iterator[str]:
+    """A running server on this machine; gives its address."""
+    import uvicorn
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    runner = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
+    thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not runner.started:
+        time.sleep(0.02)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        runner.should_exit = True
+        thread.join(10)
+        listener.close()
+
+
 @pytest.fixture(scope="module")
 def local() -> Iterator[CausalModel]:
     import torch
@@ -84,7 +105,6 @@ def local() -> Iterator[CausalModel]:
 
 @pytest.fixture(scope="module")
 def running(local: CausalModel) -> Iterator[Server]:
-    import uvicorn
     from fastapi import FastAPI, Request, Response
     from fastapi.responses import JSONResponse, StreamingResponse
 
@@ -127,18 +147,9 @@ def running(local: CausalModel) -> Iterator[Server]:
     complete.__annotations__.update({"request": Request, "asked": dict[str, Any], "return": Response})
     app.add_api_route("/v1/models", models, methods=["GET"], response_model=None)
     app.add_api_route("/v1/completions", complete, methods=["POST"], response_model=None)
-    listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
-    server.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-    runner = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off", ws="none"))
-    thread = threading.Thread(target=runner.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    while not runner.started:
-        time.sleep(0.02)
-    yield server
-    runner.should_exit = True
-    thread.join(10)
-    listener.close()
+    with serving(app) as place:
+        server.url = f"{place}/v1"
+        yield server
 
 
 @pytest.fixture

