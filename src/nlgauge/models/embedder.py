@@ -22,13 +22,12 @@ from nlgauge.models.encoding import (
     identity_with,
     in_batches,
     padded,
+    remembered,
     tokenised,
     window_of,
 )
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.runtime import Machine, import_torch
-
-_KEPT_EVERY = 4096
 
 
 @dataclass(frozen=True)
@@ -62,15 +61,8 @@ class Embedder:
         """One vector a text, as the model gives it (float32)."""
         keys = [hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest() for text in texts]
         distinct = dict(zip(keys, texts, strict=True))
-        known = self._store.get_many(list(distinct))
-        missing = [key for key in distinct if key not in known]
         with self._lock:
-            for start in range(0, len(missing), _KEPT_EVERY):
-                part = missing[start : start + _KEPT_EVERY]
-                fresh = self._encode([distinct[key] for key in part])
-                values = {key: row.tobytes() for key, row in zip(part, fresh, strict=True)}
-                self._store.put_many(values.items())
-                known |= values
+            known = remembered(self._store, distinct, self._encode)
         rows = {key: np.frombuffer(value, np.float32) for key, value in known.items()}
         return np.stack([rows[key] for key in keys]) if keys else np.empty((0, 0), np.float32)
 

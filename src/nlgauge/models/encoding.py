@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nlgauge.arrays import Array
+from nlgauge.engine.store import BlobStore
 from nlgauge.errors import ModelError, OptionError
 from nlgauge.models.fetch import model_identity
 from nlgauge.models.language import DTYPES
 from nlgauge.models.runtime import out_of_memory
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 LOADING_ERRORS = (OSError, ValueError, RuntimeError, AssertionError)  # a torch without CUDA raises the last
+_KEPT_EVERY = 4096
 _SURELY_NO_WINDOW = 1_000_000
 
 
@@ -33,6 +37,21 @@ def cannot_load(folder: Path, what: str, device: str, error: Exception) -> Model
         f"{folder}: cannot be loaded as {what}: {reason}; expected a folder as transformers saves it, and a device "
         f"that exists (found '{device}')"
     )
+
+
+def remembered(
+    store: BlobStore, wanted: Mapping[bytes, T], compute: Callable[[list[T]], Iterable[Array]]
+) -> dict[bytes, bytes]:
+    """The numbers of every item: from disk what was computed before, and the rest kept there part by part."""
+    known = store.get_many(list(wanted))
+    missing = [key for key in wanted if key not in known]
+    for start in range(0, len(missing), _KEPT_EVERY):
+        part = missing[start : start + _KEPT_EVERY]
+        found = compute([wanted[key] for key in part])
+        fresh = {key: row.tobytes() for key, row in zip(part, found, strict=True)}
+        store.put_many(fresh.items())
+        known |= fresh
+    return known
 
 
 def tokenised(tokenizer: Any, texts: Sequence[Any], window: int) -> list[dict[str, Any]]:

@@ -14,14 +14,22 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.engine.store import BlobStore
 from nlgauge.errors import ModelError, OptionError, UnknownName
-from nlgauge.models.encoding import LOADING_ERRORS, cannot_load, identity_with, in_batches, padded, tokenised, window_of
+from nlgauge.models.encoding import (
+    LOADING_ERRORS,
+    cannot_load,
+    identity_with,
+    in_batches,
+    padded,
+    remembered,
+    tokenised,
+    window_of,
+)
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.runtime import Machine, import_torch
 
 Pair = tuple[str, str]
 Output = Literal["auto", "raw", "sigmoid", "softmax"]
 
-_KEPT_EVERY = 4096
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "raw"}
 
 
@@ -81,15 +89,8 @@ class PairScorer:
         """What the model's head gives: a row a pair, a column a label."""
         keys = [hashlib.blake2b(msgspec.json.encode(pair), digest_size=16).digest() for pair in pairs]
         distinct = dict(zip(keys, pairs, strict=True))
-        known = self._store.get_many(list(distinct))
-        missing = [key for key in distinct if key not in known]
         with self._lock:
-            for start in range(0, len(missing), _KEPT_EVERY):
-                part = missing[start : start + _KEPT_EVERY]
-                fresh = self._run([distinct[key] for key in part])
-                values = {key: row.tobytes() for key, row in zip(part, fresh, strict=True)}
-                self._store.put_many(values.items())
-                known |= values
+            known = remembered(self._store, distinct, self._run)
         return np.array([np.frombuffer(known[key], np.float32) for key in keys]).reshape(len(keys), len(self.labels))
 
     def _run(self, pairs: list[Pair]) -> list[Array]:

@@ -36,7 +36,8 @@ from nlgauge.models.language import (
     check_to_generate,
     check_to_score,
 )
-from nlgauge.models.runtime import import_torch, out_of_memory
+from nlgauge.models.loading import end_ids, load_folder, plain_generation, window_of
+from nlgauge.models.runtime import out_of_memory
 
 Ids = tuple[int, ...]
 Tensor = Any
@@ -82,9 +83,9 @@ class TransformersModel(LanguageModel):
         start_context: str | None = None,
     ) -> None:
         self.folder, self.name, self.dtype, self.batch_size = folder, name or folder.name, dtype, batch_size
-        self.tokenizer, self.model = _load(folder, self._auto_class(), device, dtype)
+        self.tokenizer, self.model = load_folder(folder, self._auto_class(), device, dtype)
         self.device = self.model.device
-        self.window = _window_of(self.model.config, self.tokenizer)
+        self.window = window_of(self.model.config, self.tokenizer)
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
         self._parameters = set(inspect.signature(self.model.forward).parameters)
         self._warned = False
@@ -92,8 +93,8 @@ class TransformersModel(LanguageModel):
         start, end = self._markers()
         self.start_context = start if start_context is None else start_context
         self.end_token = end
-        self._end_ids = _end_ids(self.tokenizer, self.model, end)
-        self.model.generation_config = _plain_generation(self._id(start) if start else None)
+        self._end_ids = end_ids(self.tokenizer, self.model, end)
+        self.model.generation_config = plain_generation(self._id(start) if start else None)
 
     @staticmethod
     @abstractmethod
@@ -368,70 +369,6 @@ def _draw(logits: Tensor, sampling: Sampling, generator: Any) -> int:
     uniform = torch.rand((), generator=generator, dtype=torch.float64)
     place = int(torch.searchsorted(reached, uniform * reached[-1], right=True))
     return place if place < len(weights) else int(weights.nonzero()[-1])
-
-
-def _load(folder: Path, auto_class: str, device: str, dtype: str) -> tuple[Any, Any]:
-    torch = import_torch("a local language model")
-    import transformers
-
-    if not any(folder.glob("*.safetensors")):
-        raise ModelError(
-            f"{folder}: no weights in .safetensors; expected them, since unpickling other formats runs code; convert "
-            "them where you trust them"
-        )
-    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
-        model, facts = getattr(transformers, auto_class).from_pretrained(
-            folder, use_safetensors=True, dtype=getattr(torch, dtype), output_loading_info=True, **safe
-        )
-        model = model.eval().to(device)
-    except Exception as error:  # transformers and safetensors raise many unrelated kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(
-            f"{folder}: cannot be loaded: {reason}; expected the folder of a language model as transformers saves it, "
-            f"and a device that exists (found '{device}')"
-        ) from error
-    if missing := sorted(facts["missing_keys"]):
-        raise ModelError(
-            f"{folder}: {len(missing)} weights are missing ({missing[0]}, …); expected all; fetch the model again"
-        )
-    return tokenizer, model
-
-
-def _window_of(config: Any, tokenizer: Any) -> int:
-    """The largest number of tokens: what positions exist for, else what the tokeniser says, else 2,048."""
-    for source, name in (
-        (config.get_text_config(), "max_position_embeddings"),
-        (config, "n_positions"),
-        (tokenizer, "model_max_length"),
-    ):
-        found = getattr(source, name, None)
-        if isinstance(found, int) and 1 < found < 1_000_000_000:
-            return found
-    return 2048
-
-
-def _end_ids(tokenizer: Any, model: Any, end: str | None) -> frozenset[int]:
-    """Every token that ends a continuation."""
-    found: set[int] = set()
-    for ids in (
-        model.generation_config.eos_token_id,
-        getattr(model.config, "eos_token_id", None),
-        tokenizer.eos_token_id,
-    ):
-        found |= set(ids) if isinstance(ids, list) else {ids} if ids is not None else set()
-    if end is not None:
-        found.add(int(tokenizer.convert_tokens_to_ids(end)))
-    return frozenset(found)
-
-
-def _plain_generation(start: int | None) -> Any:
-    """No penalties or filters but those that `Sampling` names, whatever the folder suggests."""
-    import transformers
-
-    kind: Any = transformers.GenerationConfig
-    return kind(decoder_start_token_id=start)
 
 
 def no_gradients() -> AbstractContextManager[Any]:
