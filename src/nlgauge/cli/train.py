@@ -168,9 +168,11 @@ def _conclude(card: TrainingCard, out: Path, format: str) -> None:
     """Draw the loss curve beside the weights, and print the outcome."""
     from nlgauge.engine.files import write_text
     from nlgauge.models.training_run import CURVE
+    from nlgauge.report.charts import loss_curve
 
     if not (out / CURVE).exists():
-        write_text(out / CURVE, _loss_curve(card))
+        validation = [(evaluation.step, evaluation.validation_loss) for evaluation in card.evaluations]
+        write_text(out / CURVE, loss_curve(card.train_loss, validation, card.best_step))
     if format == "json":
         import msgspec
 
@@ -182,29 +184,3 @@ def _conclude(card: TrainingCard, out: Path, format: str) -> None:
     print(f"perplexity        {card.perplexity_before:.2f} before, {card.perplexity_after:.2f} after")
     tokens, texts = card.data["validation_units"], card.data["validation_texts"]
     print(f"                  (per token, ends included; {tokens:,} tokens of {texts:,} held-out texts)")
-
-
-def _loss_curve(card: TrainingCard) -> str:
-    """Training and validation loss over the steps, as SVG."""
-    import altair as alt
-    import vl_convert
-
-    rows: list[dict[str, Any]] = [
-        {"step": step, "loss": loss, "texts": "training"} for step, loss in enumerate(card.train_loss, 1)
-    ]
-    rows += [{"step": e.step, "loss": e.validation_loss, "texts": "validation"} for e in card.evaluations]
-    values: Any = alt.Data(values=rows)  # type: ignore[no-untyped-call]
-    colour = alt.Color(
-        "texts:N",
-        scale=alt.Scale(domain=["training", "validation"], range=["#aabbdd", "#dd7733"]),
-        legend=alt.Legend(orient="top", title=None),
-    )
-    base = alt.Chart(values).encode(
-        x=alt.X("step:Q", title=f"step (best: {card.best_step})"),
-        y=alt.Y("loss:Q", title="loss a token (nats)", scale=alt.Scale(zero=False)),
-        color=colour,
-    )
-    lines = base.mark_line()
-    points = base.transform_filter("datum.texts == 'validation'").mark_point(filled=True, size=40, opacity=1)
-    svg: str = vl_convert.vegalite_to_svg(alt.layer(lines, points).properties(width=560, height=320).to_dict())
-    return svg

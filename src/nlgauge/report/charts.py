@@ -120,3 +120,28 @@ def to_spec(chart: Any) -> dict[str, Any]:
     """The chart as a Vega-Lite specification with a transparent background."""
     spec: dict[str, Any] = chart.configure(background="transparent").configure_view(stroke=None).to_dict()
     return spec
+
+
+def loss_curve(training: Sequence[float], validation: Sequence[tuple[int, float]], best: int) -> str:
+    """Training loss of every step and validation loss of some, as SVG."""
+    import vl_convert
+
+    rows: list[dict[str, Any]] = [
+        {"step": step, "loss": loss, "texts": "training"} for step, loss in enumerate(training, 1)
+    ]
+    rows += [{"step": step, "loss": loss, "texts": "validation"} for step, loss in validation]
+    colour = alt.Color(
+        "texts:N",
+        scale=alt.Scale(domain=["training", "validation"], range=["#aabbdd", "#dd7733"]),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("step:Q", title=f"step (best: {best})"),
+        y=alt.Y("loss:Q", title="loss a token (nats)", scale=alt.Scale(zero=False)),
+        color=colour,
+    )
+    points = base.transform_filter("datum.texts == 'validation'").mark_point(filled=True, size=40, opacity=1)
+    svg: str = vl_convert.vegalite_to_svg(
+        alt.layer(base.mark_line(), points).properties(width=560, height=320).to_dict()
+    )
+    return svg
