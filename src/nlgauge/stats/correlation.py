@@ -1,12 +1,13 @@
-"""Rank correlation and optimal classification accuracy, of one sample or of many resamples at once.
+"""Correlation and optimal classification accuracy, of one sample or of many resamples at once.
 
-A resample is a row of weights: how often each item was drawn. Weighted ranks and counts come from cumulative sums over
-sorted items, so that a thousand resamples cost a few passes over a matrix.
+A resample is a row of weights: how often each item was drawn. Items are sorted once; every resample is then one pass
+over them, or, for Pearson's correlation, part of a matrix product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Literal
 
 import numpy as np
 
@@ -17,6 +18,34 @@ from nlgauge.stats.bootstrap import check_level
 _WEIGHTS_AT_ONCE = 2_000_000
 
 
+Kind = Literal["pearson", "spearman"]
+
+
+def correlation(x: Array, y: Array, kind: Kind) -> float:
+    """Pearson's or Spearman's correlation; not a number when one side is constant."""
+    x, y = _paired(x, y)
+    return float(weighted_correlation(x, y, np.ones((1, len(x))), kind)[0])
+
+
+def weighted_correlation(x: Array, y: Array, weights: Array, kind: Kind) -> Array:
+    """The correlation in each row of weights."""
+    return weighted_spearman(x, y, weights) if kind == "spearman" else weighted_pearson(x, y, weights)
+
+
+def weighted_pearson(x: Array, y: Array, weights: Array) -> Array:
+    """Pearson's r of each row of weights, from matrix products."""
+    x, y = x - x.mean(), y - y.mean()
+    total = weights.sum(axis=1)
+    sums = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1)
+    mean_x, mean_y = sums[:, 0] / total, sums[:, 1] / total
+    spread_x, spread_y = sums[:, 2] - total * mean_x**2, sums[:, 3] - total * mean_y**2
+    spread = np.sqrt(np.maximum(spread_x, 0) * np.maximum(spread_y, 0))
+    real = (spread_x > 1e-12 * sums[:, 2]) & (spread_y > 1e-12 * sums[:, 3])
+    shared = sums[:, 4] - total * mean_x * mean_y
+    r: Array = np.divide(shared, spread, out=np.full(len(weights), np.nan), where=real)
+    return np.clip(r, -1.0, 1.0)
+
+
 def spearman(x: Array, y: Array) -> float:
     """Spearman's rank correlation; tied values share their mean rank; not a number when one side is constant."""
     x, y = _paired(x, y)
@@ -25,28 +54,33 @@ def spearman(x: Array, y: Array) -> float:
 
 def weighted_spearman(x: Array, y: Array, weights: Array) -> Array:
     """Spearman's rho of each row of weights: Pearson's of the ranks that the items have in that resample."""
-    return _weighted_pearson(_weighted_ranks(x, weights), _weighted_ranks(y, weights), weights)
+    from nlgauge.stats.resampling_kernels import rank_correlations, weighted_ranks
+
+    return rank_correlations(*_sorted(x), weighted_ranks(*_sorted(y), weights), weights)
 
 
 def optimal_accuracy(values: Array, labels: Array) -> tuple[float, float]:
-    """OCA (Tevet & Berant 2021, section 6.1): the best accuracy of "diverse if above a threshold", and that threshold.
+    """OCA (Tevet & Berant 2021, section 6.4): the best accuracy of "diverse if above a threshold", and that threshold.
 
     One-directional, as the paper defines it: an inverted metric scores no better than always saying one class.
     """
     values, labels = _paired(values, labels)
-    accuracy, order, last = _accuracies(values, _classes(labels), np.ones((1, len(values))))
-    best = int(accuracy[0].argmax())
-    if best == 0:
-        return float(accuracy[0, 0]), -np.inf
-    below = values[order[last[best - 1]]]
-    above = values[order[last[best - 1] + 1]] if last[best - 1] + 1 < len(values) else np.inf
-    return float(accuracy[0, best]), float((below + above) / 2 if np.isfinite(above) else np.inf)
+    high = _classes(labels)
+    order, tied = _sorted(values)
+    levels = values[order][~tied]
+    last = np.append(np.flatnonzero(~tied)[1:], len(values)) - 1
+    right = high.sum() + np.concatenate([[0], np.cumsum(np.where(high[order], -1, 1))[last]])
+    best = int(right.argmax())
+    middle = (levels[:-1] + levels[1:]) / 2
+    edges = np.concatenate([[-np.inf], np.where(middle < levels[1:], middle, levels[:-1]), [np.inf]])
+    return float(right[best] / len(values)), float(edges[best])
 
 
 def weighted_accuracy(values: Array, labels: Array, weights: Array) -> Array:
     """OCA of each row of weights."""
-    found: Array = _accuracies(values, _classes(labels), weights)[0].max(axis=1)
-    return found
+    from nlgauge.stats.resampling_kernels import best_accuracies
+
+    return best_accuracies(*_sorted(values), _classes(labels), weights)
 
 
 def bootstrap(
@@ -66,19 +100,21 @@ def bootstrap(
     x, y = _paired(x, y)
     order = np.lexsort((y, x))
     x, y = x[order], y[order]
-    rng = np.random.default_rng(seed)
-    size, block = len(x), max(1, _WEIGHTS_AT_ONCE // len(x))
-    found = []
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        draws = rng.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
-        weights = np.bincount(draws.ravel(), minlength=rows * size).reshape(rows, size)
-        found.append(statistic(x, y, weights.astype(np.float64)))
-    values = np.concatenate(found)
+    values = np.concatenate([statistic(x, y, weights) for weights in resample_weights(len(x), resamples, seed)])
     if np.isnan(values).all():
         return float("nan"), float("nan")
     low, high = np.nanquantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
+
+
+def resample_weights(size: int, resamples: int, seed: int) -> Iterator[Array]:
+    """How often each item is drawn in each resample, some resamples at a time; the seed alone fixes them."""
+    rng = np.random.default_rng(seed)
+    block = max(1, _WEIGHTS_AT_ONCE // size)
+    for start in range(0, resamples, block):
+        rows = min(block, resamples - start)
+        draws = rng.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
+        yield np.bincount(draws.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
 
 
 def _paired(x: Array, y: Array) -> tuple[Array, Array]:
@@ -98,34 +134,9 @@ def _classes(labels: Array) -> Array:
     return high
 
 
-def _weighted_ranks(values: Array, weights: Array) -> Array:
-    """Mean rank of each item among those drawn, up to a constant: those below it, and half of those level with it."""
+def _sorted(values: Array) -> tuple[Array, Array]:
+    """The order of items by value, and which of them equal the one before."""
     order = np.argsort(values, kind="stable")
-    starts = np.flatnonzero(np.diff(values[order], prepend=np.nan) != 0)
-    groups = np.add.reduceat(weights[:, order], starts, axis=1)
-    middle = np.cumsum(groups, axis=1) - groups / 2
-    ranks = np.empty_like(weights)
-    ranks[:, order] = np.repeat(middle, np.diff(starts, append=len(values)), axis=1)
-    return ranks
-
-
-def _weighted_pearson(x: Array, y: Array, weights: Array) -> Array:
-    total = weights.sum(axis=1, keepdims=True)
-    x = x - (weights * x).sum(axis=1, keepdims=True) / total
-    y = y - (weights * y).sum(axis=1, keepdims=True) / total
-    spread = np.sqrt((weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1))
-    shared = (weights * x * y).sum(axis=1)
-    rho: Array = np.divide(shared, spread, out=np.full(len(weights), np.nan), where=spread > 0)
-    return rho
-
-
-def _accuracies(values: Array, high: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """Accuracy of every threshold (the first is below everything), the order of items, the last item of each level."""
-    order = np.argsort(values, kind="stable")
-    last = np.flatnonzero(np.diff(values[order], append=np.nan) != 0)
-    sorted_weights, sorted_high = weights[:, order], high[order]
-    gain = np.cumsum(np.where(sorted_high, -sorted_weights, sorted_weights), axis=1)[:, last]
-    all_high = (weights * high).sum(axis=1, keepdims=True)
-    right = np.concatenate([all_high, all_high + gain], axis=1)
-    accuracy: Array = right / weights.sum(axis=1, keepdims=True)
-    return accuracy, order, last
+    tied = np.zeros(len(values), dtype=np.bool_)
+    tied[1:] = np.diff(values[order]) == 0
+    return order, tied

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.text.compiled import kernel
+from nlgauge.compiled import kernel
 
 
 @kernel

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.text.compiled import kernel
+from nlgauge.compiled import kernel
 
 
 @kernel
