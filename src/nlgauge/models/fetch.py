@@ -41,9 +41,9 @@ def is_fetched(name: str) -> bool:
 
 
 def resolve_model(spec: str) -> Path:
-    """The folder of a model: a catalogue name, a local folder, or a hub name that was fetched before.
+    """The folder of a model: a catalogue name, a local folder, a GGUF file, or a hub name that was fetched before.
 
-    Nothing is downloaded here; the error says which command does it.
+    Nothing is downloaded here; the error says which command does it. A GGUF file is converted the first time.
     """
     spec = spec.partition("@")[0]
     if spec in CATALOGUE:
@@ -54,10 +54,12 @@ def resolve_model(spec: str) -> Path:
     if folder.is_dir():
         _refuse_pickles(folder)
         return folder
+    if folder.suffix == ".gguf" and folder.is_file():
+        return _converted(folder)
     if spec.count("/") == 1 and not spec.startswith((".", "/")):
         return _with_weights(spec, _from_hub(spec, offline=True))
     raise UnknownName.among(
-        "model", spec, CATALOGUE, "A folder, or a hub name such as org/model, works in place of these."
+        "model", spec, CATALOGUE, "A folder, a GGUF file, or a hub name such as org/model, works in place of these."
     )
 
 
@@ -238,6 +240,25 @@ def _unpack(archive_path: Path, folder: str, target: Path) -> None:
         raise ModelError(f"{archive_path.name}: damaged archive ({error})") from error
     for file in target.rglob("*.py"):
         file.unlink()
+
+
+def _converted(file: Path) -> Path:
+    """A user's GGUF file as a folder among the fetched models, named by its hash."""
+    root = models_folder()
+    goal = root / f"gguf-{file_digest(str(file))[:12]}"
+    if not goal.exists():
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            with _lock(root / f".{goal.name}.lock"), _workshop(root) as work:
+                if not goal.exists():
+                    _convert_gguf(file.parent, file.name, work / "converted").rename(goal)
+        except OSError as error:
+            raise ModelError(f"{file}: cannot be converted: {error.strerror or error} ({root})") from error
+        except MissingExtra:
+            raise
+        except Exception as error:  # gguf and transformers raise many unrelated kinds for a bad file
+            raise ModelError(f"{file}: cannot be read as a GGUF language model ({error}); expected one") from error
+    return goal
 
 
 def _convert_gguf(folder: Path, file: str, target: Path) -> Path:
