@@ -24,6 +24,7 @@ from nlgauge.stats.correlation import (
     weighted_accuracy,
     weighted_spearman,
 )
+from nlgauge.stats.dependent import bootstrap_difference, permute_both
 
 OUT = Path(__file__).parent.parent / "docs" / "papers" / "content.md"
 FILES = {
@@ -36,6 +37,11 @@ FILES = {
 SMALL = ("distinct", "cos-sim", "sent-sim", "content", "content:ridge=0.03", "content:ridge=1")
 METRICS = (*SMALL, "sent-sim:model=mpnet", "content:model=mpnet")
 WITH_LM = (*METRICS, "content:lm=smollm2", "content:model=mpnet,lm=smollm2")
+PAIRS = (
+    ("content", "sent-sim"),
+    ("content:model=mpnet", "sent-sim:model=mpnet"),
+    ("content:model=mpnet", "authors' sent-BERT"),
+)
 COLUMNS = {"metric_sent_bert": "authors' sent-BERT", "metric_abs_hds_mean": "people (absHDS)"}
 
 
@@ -66,6 +72,30 @@ def _short(value: float) -> str:
 
 def measure(path: Path, metrics: tuple[str, ...] = METRICS) -> list[Line]:
     """All metrics, and the columns that the file has, against its label."""
+    values, labels = read_values(path, metrics)
+    return [_line(metric, found, labels) for metric, found in values.items()]
+
+
+def compare(path: Path, metrics: tuple[str, ...] = METRICS) -> list[str]:
+    """How much higher `content` correlates than `sent-sim` with the same encoder, and than the authors' sent-BERT."""
+    values, labels = read_values(path, metrics)
+    rows = []
+    for first, second in PAIRS:
+        interval = bootstrap_difference(values[first], values[second], labels)
+        low, high = interval.ci or (np.nan, np.nan)
+        p = permute_both(values[first], values[second], labels, permutations=10_000).p
+        rows.append(
+            f"| {first} - {second} | {_short(interval.value)} [{_short(low)}, {_short(high)}] | {_p_value(p)} |"
+        )
+    return rows
+
+
+def _p_value(p: float | None) -> str:
+    return "-" if p is None else "<.001" if p < 0.001 else f"{p:.3f}".replace("0.", ".", 1)
+
+
+def read_values(path: Path, metrics: tuple[str, ...]) -> tuple[dict[str, Any], Any]:
+    """Values of every metric and column, and the labels."""
     sets = nlgauge.read(str(path))
     if not isinstance(sets, ResponseSets):
         raise DataError("expected response sets", file=str(path))
@@ -76,7 +106,7 @@ def measure(path: Path, metrics: tuple[str, ...] = METRICS) -> list[Line]:
             raise DataError(f"{score.label} has no values of single sets", file=str(path))
         values[score.label] = score.per_item["value"].to_numpy()
     values |= {title: sets.frame[name].to_numpy() for name, title in COLUMNS.items() if name in sets.frame.columns}
-    return [_line(metric, np.asarray(found, dtype=np.float64), labels) for metric, found in values.items()]
+    return {metric: np.asarray(found, dtype=np.float64) for metric, found in values.items()}, labels
 
 
 def _line(metric: str, found: Any, labels: Any) -> Line:
@@ -114,6 +144,8 @@ CLOSING = """## How to read this
   choice and is another task.
 - The first four files overlap (nuggets are part of McDiv story, and so is conTest story): they are not independent
   confirmations.
+- Differences are between correlations on the same sets: percentile bootstrap, and a permutation test that swaps the two
+  metrics' ranks set by set (10,000 permutations, two-sided, not corrected for the number of comparisons).
 - OCA is a maximum over thresholds, and a resample's maximum tends to be higher: its intervals lean upwards.
 - Tried once and left out, since they added little or nothing beside mpnet: how much one response gives away another
   that follows it directly, without the context between them; a linear map or weights of single dimensions trained on
@@ -130,10 +162,13 @@ def main() -> int:
     parts = [INTRODUCTION]
     for title, name in FILES.items():
         print(f"papers: content, {title}", file=sys.stderr, flush=True)
-        lines = measure(Path(data) / "diversity_eval" / name, WITH_LM if "with_hds" in name else METRICS)
+        path = Path(data) / "diversity_eval" / name
+        lines = measure(path, WITH_LM if "with_hds" in name else METRICS)
         parts.append(
             f"## {title} ({lines[0].n:,} sets)\n\n| metric | rho | OCA |\n| --- | --- | --- |\n"
             + "\n".join(line.cells() for line in lines)
+            + "\n\n| difference | of rho | p |\n| --- | --- | --- |\n"
+            + "\n".join(compare(path))
             + "\n"
         )
     write_text(OUT, "\n".join([*parts, CLOSING]))
