@@ -39,7 +39,7 @@ def load_folder(folder: Path, auto_class: str, device: str, dtype: str) -> tuple
     return tokenizer, model
 
 
-def window_of(config: Any, tokenizer: Any) -> int:
+def context_window(config: Any, tokenizer: Any) -> int:
     """The largest number of tokens: what positions exist for, else what the tokeniser says, else 2,048."""
     for source, name in (
         (config.get_text_config(), "max_position_embeddings"),

@@ -36,7 +36,7 @@ from nlgauge.models.language import (
     check_to_generate,
     check_to_score,
 )
-from nlgauge.models.loading import end_ids, load_folder, plain_generation, window_of
+from nlgauge.models.loading import context_window, end_ids, load_folder, plain_generation
 from nlgauge.models.runtime import out_of_memory
 
 Ids = tuple[int, ...]
@@ -85,7 +85,7 @@ class TransformersModel(LanguageModel):
         self.folder, self.name, self.dtype, self.batch_size = folder, name or folder.name, dtype, batch_size
         self.tokenizer, self.model = load_folder(folder, self._auto_class(), device, dtype)
         self.device = self.model.device
-        self.window = window_of(self.model.config, self.tokenizer)
+        self.window = context_window(self.model.config, self.tokenizer)
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
         self._parameters = set(inspect.signature(self.model.forward).parameters)
         self._warned = False
