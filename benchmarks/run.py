@@ -13,6 +13,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
+import resampling
 from bench_setup import Bench
 from cases import cosine, distinct, embedding, large, logprobs, self_bleu
 from programs import ProgramError
@@ -24,6 +25,7 @@ CASES: dict[str, Callable[[Bench], Section]] = {
     "self-bleu": self_bleu.measure,
     "embedding": embedding.measure,
     "logprobs": logprobs.measure,
+    "resampling": resampling.measure,
     "large": large.measure,
 }
 

@@ -17,8 +17,9 @@ MAY_IMPORT = {
     "text": {"data", "engine"},
     "models": {"data", "text", "engine"},
     "metrics": {"data", "text", "models", "stats", "engine"},
-    "report": {"data", "text", "metrics", "stats", "engine"},
-    "cli": {"data", "text", "models", "metrics", "stats", "report", "engine"},
+    "studies": {"data", "text", "models", "metrics", "stats", "engine"},
+    "report": {"data", "text", "metrics", "stats", "studies", "engine"},
+    "cli": {"data", "text", "models", "metrics", "stats", "studies", "report", "engine"},
 }
 
 

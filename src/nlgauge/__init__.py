@@ -9,14 +9,25 @@ from nlgauge._version import __version__
 
 if TYPE_CHECKING:
     from nlgauge.data.columns import Columns
+    from nlgauge.data.ratings import read_ratings
     from nlgauge.data.reading import Source, read
     from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
+    from nlgauge.drawing import save_chart
     from nlgauge.metrics.comparison import Comparison, compare, compare_all
     from nlgauge.metrics.reduction import register_similarity
     from nlgauge.metrics.registry import create_metric, metric_names, register_metric
     from nlgauge.metrics.score import Interval, Score
     from nlgauge.metrics.scoring import RunOptions, score
     from nlgauge.metrics.signature import Signature
+    from nlgauge.studies.agreement import agreement_study
+    from nlgauge.studies.base import Study
+    from nlgauge.studies.content import content_test
+    from nlgauge.studies.correlation import correlation_study
+    from nlgauge.studies.decoding import decoding_test
+    from nlgauge.studies.length_bias import length_bias
+    from nlgauge.studies.nuggets import build_nuggets
+    from nlgauge.studies.ranking import ranking_test
+    from nlgauge.studies.stability import stability
 
 _PUBLIC = {
     "Columns": "nlgauge.data.columns",
@@ -29,15 +40,26 @@ _PUBLIC = {
     "Score": "nlgauge.metrics.score",
     "Signature": "nlgauge.metrics.signature",
     "Source": "nlgauge.data.reading",
+    "Study": "nlgauge.studies.base",
     "TokenScores": "nlgauge.data.tables",
+    "agreement_study": "nlgauge.studies.agreement",
+    "build_nuggets": "nlgauge.studies.nuggets",
     "compare": "nlgauge.metrics.comparison",
     "compare_all": "nlgauge.metrics.comparison",
+    "content_test": "nlgauge.studies.content",
+    "correlation_study": "nlgauge.studies.correlation",
     "create_metric": "nlgauge.metrics.registry",
+    "decoding_test": "nlgauge.studies.decoding",
+    "length_bias": "nlgauge.studies.length_bias",
     "metric_names": "nlgauge.metrics.registry",
+    "ranking_test": "nlgauge.studies.ranking",
     "read": "nlgauge.data.reading",
+    "read_ratings": "nlgauge.data.ratings",
     "register_metric": "nlgauge.metrics.registry",
     "register_similarity": "nlgauge.metrics.reduction",
+    "save_chart": "nlgauge.drawing",
     "score": "nlgauge.metrics.scoring",
+    "stability": "nlgauge.studies.stability",
 }
 
 __all__ = [
@@ -51,16 +73,27 @@ __all__ = [
     "Score",
     "Signature",
     "Source",
+    "Study",
     "TokenScores",
     "__version__",
+    "agreement_study",
+    "build_nuggets",
     "compare",
     "compare_all",
+    "content_test",
+    "correlation_study",
     "create_metric",
+    "decoding_test",
+    "length_bias",
     "metric_names",
+    "ranking_test",
     "read",
+    "read_ratings",
     "register_metric",
     "register_similarity",
+    "save_chart",
     "score",
+    "stability",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nlgauge._version import __version__
-from nlgauge.cli import generate, metrics, models, report, score, train
+from nlgauge.cli import data, generate, metrics, models, report, score, study, train
 from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
 
@@ -28,9 +28,11 @@ app = typer.Typer(
 app.command("score")(score.score_command)
 app.command("report")(report.report_command)
 app.command("generate")(generate.generate_command)
+app.add_typer(data.app, name="data")
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(models.app, name="models")
 app.add_typer(train.app, name="train")
+app.add_typer(study.app, name="study")
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,10 +19,11 @@ from nlgauge.data import chunks as cutting
 from nlgauge.data.chunks import BLANK, CHUNK_BYTES, MAX_LINE_BYTES, Chunk
 from nlgauge.data.columns import Columns, Layout
 from nlgauge.data.files import FORMATS, STDIN, check_readable, decode_utf8, detect_format, display_name
-from nlgauge.data.tables import Items, Origin, ResponseSets, require_texts
+from nlgauge.data.tables import Columnar, Items, Origin, ResponseSets, require_texts
 from nlgauge.errors import DataError, OptionError
 
 Table = ResponseSets | Items
+Lines = Sequence[int] | np.ndarray[Any, Any]
 _JSON_LINES = msgspec.json.Decoder(dict[str, Any])
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SURROGATE_PAIR = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w")
@@ -92,6 +93,20 @@ class Source:
             return self._parse_text(chunk)
         return self._parse_parquet(chunk)
 
+    def columns_in(self, chunk: Chunk) -> tuple[Columnar, Lines] | None:
+        """All columns of a chunk as the file has them, whatever they mean, and the line of each row.
+
+        Cells of a CSV are text. None when the chunk holds nothing but blank lines, or plain text, which has no columns.
+        """
+        if self.format == "jsonl":
+            found = self._json_rows(chunk)
+            return None if found is None else (_transposed(found[1]), found[2])
+        if self.format in ("csv", "tsv"):
+            return self._csv_columns(chunk)
+        if self.format == "text":
+            return None
+        return self._parquet_frame(chunk).to_dict(), _parquet_lines(chunk)
+
     def stream(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Table]:
         """Tables, one a chunk."""
         empty = True
@@ -111,9 +126,18 @@ class Source:
             table = ResponseSets.concat([part for part in parts if isinstance(part, ResponseSets)])
         else:
             table = Items.concat([part for part in parts if isinstance(part, Items)])
-        return replace(table, frame=_with_numbers(table.frame)) if self.format in ("csv", "tsv") else table
+        return replace(table, frame=with_numbers(table.frame)) if self.format in ("csv", "tsv") else table
 
     def _parse_json(self, chunk: Chunk) -> Table | None:
+        found = self._json_rows(chunk)
+        if found is None:
+            return None
+        first, rows, lines = found
+        self._check_same_parts(first, rows, lines)
+        return self._table(_transposed(rows, first), lines)
+
+    def _json_rows(self, chunk: Chunk) -> tuple[dict[str, Any], list[dict[str, Any]], Lines] | None:
+        """The first record of the file, the records of a chunk and their lines."""
         if len(chunk.payload) > MAX_LINE_BYTES:
             self._refuse_long_lines(chunk)
         try:
@@ -126,9 +150,7 @@ class Source:
         lines = _record_lines(chunk, len(rows))
         if len(lines) != len(rows):
             raise self._find_bad_json(chunk)
-        self._check_same_parts(first, rows, lines)
-        names = dict.fromkeys(chain(first, *rows))
-        return self._table({name: [row.get(name) for row in rows] for name in names}, lines)
+        return first, rows, lines
 
     def _refuse_long_lines(self, chunk: Chunk) -> None:
         for number, line in enumerate(chunk.payload.split(b"\n"), chunk.first_line):
@@ -139,7 +161,7 @@ class Source:
                     line=number,
                 )
 
-    def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Iterable[int]) -> None:
+    def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Lines) -> None:
         """The first record decides which columns play a part, so that chunks of any size give the same table."""
         try:
             self.columns.resolve(list(first), self.name)
@@ -180,6 +202,10 @@ class Source:
         raise AssertionError("every line of a bad chunk parsed")
 
     def _parse_csv(self, chunk: Chunk) -> Table | None:
+        found = self._csv_columns(chunk)
+        return None if found is None else self._table(*found)
+
+    def _csv_columns(self, chunk: Chunk) -> tuple[dict[str, list[str]], list[int]] | None:
         header = [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
         if not any(header):
             raise DataError("no header; expected column names on the first line", file=self.name, line=1)
@@ -195,7 +221,7 @@ class Source:
             lines.append(line)
         if not rows:
             return None
-        return self._table(dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines)
+        return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines
 
     def _csv_records(self, data: bytes, first_line: int) -> Iterator[tuple[int, list[str]]]:
         """Records that are not blank, each with the line where it begins; only LF (or CRLF) ends a line."""
@@ -233,14 +259,16 @@ class Source:
             origin=Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines))),
         )
 
-    def _parse_parquet(self, chunk: Chunk) -> Table:
+    def _parquet_frame(self, chunk: Chunk) -> pl.DataFrame:
         start, stop = chunk.rows
         try:
-            frame = pl.scan_parquet(self.path).slice(start, stop - start).collect()
+            return pl.scan_parquet(self.path).slice(start, stop - start).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
+
+    def _parse_parquet(self, chunk: Chunk) -> Table:
+        frame, lines = self._parquet_frame(chunk), _parquet_lines(chunk)
         layout = self.columns.resolve(frame.columns, self.name)
-        lines = np.arange(start + 1, stop + 1)
         if layout.responses and frame[layout.responses].dtype == pl.List(pl.String):
             parts = {old: new for new, old in layout.parts.items() if new != "references"}
             kept = [name for name in frame.columns if name in parts or self._keeps(name, layout)]
@@ -254,7 +282,7 @@ class Source:
             return False
         return self.extras == "all" or name in self.extras
 
-    def _table(self, data: Mapping[str, list[Any]], lines: Sequence[int] | np.ndarray[Any, Any]) -> Table:
+    def _table(self, data: Mapping[str, list[Any]], lines: Lines) -> Table:
         layout = self.columns.resolve(list(data), self.name)
         origin = Origin(self.name, lines, layout.parts)
         if self.extras != "all":
@@ -310,6 +338,15 @@ def _lone_surrogate(line: bytes) -> str | None:
     return found[0].decode() if found else None
 
 
+def _transposed(rows: list[dict[str, Any]], first: Iterable[str] = ()) -> dict[str, list[Any]]:
+    """Records as columns, with None where a record lacks one; `first` names columns that come before the others."""
+    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(first, *rows))}
+
+
+def _parquet_lines(chunk: Chunk) -> np.ndarray[Any, Any]:
+    return np.arange(chunk.rows[0] + 1, chunk.rows[1] + 1)
+
+
 def _record_lines(chunk: Chunk, records: int) -> np.ndarray[Any, Any]:
     count = chunk.payload.count(b"\n")
     if count == records:
@@ -349,7 +386,7 @@ def _as_lists(values: list[Any]) -> list[list[Any]]:
     return [value if isinstance(value, list) else [value] for value in values]
 
 
-def _with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
+def with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
     """Turn text columns whose every value is a number into numbers, ids and texts aside."""
     reserved = {"id", "context", "text", "system", "references"}
     casts = []

@@ -253,7 +253,10 @@ class _PlainTable:
 
 @dataclass(frozen=True)
 class Ratings(_PlainTable):
-    """One answer of one rater a row: `item, rater, question, value`, and a time when known."""
+    """One answer of one rater a row: `item, rater, question, value`, and a time when known.
+
+    `pair`, when present, names the two responses of the set `item` that were compared, such as `0-2`.
+    """
 
     _required: ClassVar[Mapping[str, pl.DataType]] = {
         "item": pl.String(),

@@ -38,15 +38,22 @@ class ColumnMetric(SetMetric):
 
     def per_set(self, batch: Batch) -> Array:
         """The column as numbers."""
-        frame = batch.sets.frame
-        if self.column not in frame.columns:
-            raise DataError(f"no such column; found {', '.join(frame.columns)}", column=self.column)
-        values = frame[self.column]
-        if values.dtype == pl.String:
-            values = values.str.strip_chars().replace("", None)
-        numbers = values.cast(pl.Float64, strict=False)
-        bad = (numbers.is_null() & values.is_not_null()).arg_true()
-        if len(bad):
-            row = int(bad[0])
-            raise DataError(f"set '{batch.sets.ids[row]}' has '{values[row]}'; expected a number", column=self.column)
-        return numbers.fill_null(float("nan")).to_numpy()
+        return numbers_in(batch.sets.frame, self.column)
+
+
+def numbers_in(frame: pl.DataFrame, column: str) -> Array:
+    """A column as numbers, NaN where a cell is empty; an error that names the row where one is not a number."""
+    if column not in frame.columns:
+        raise DataError(f"no such column; found {', '.join(frame.columns)}", column=column)
+    values = frame[column]
+    if values.dtype == pl.String:
+        values = values.str.strip_chars().replace("", None)
+    elif values.dtype.is_nested():
+        raise DataError(f"holds {values.dtype}; expected a number in every row", column=column)
+    numbers = values.cast(pl.Float64, strict=False)
+    bad = (numbers.is_null() & values.is_not_null()).arg_true()
+    if len(bad):
+        row = int(bad[0])
+        name = f"set '{frame['id'][row]}'" if "id" in frame.columns else f"row {row}"
+        raise DataError(f"{name} has '{values[row]}'; expected a number", column=column)
+    return numbers.fill_null(float("nan")).to_numpy()

@@ -89,7 +89,7 @@ def score(
             if sources is None:
                 found, names = [_collect_table(ResponseSets.of(data), made, grouped, options.one_set)], [""]
             else:
-                names = _file_names([source.path for source in sources])
+                names = file_names([source.path for source in sources])
                 found = [_score_source(source, made, grouped, options, scratch) for source in sources]
         return [
             replace(metric.finish(stats, interval), system=system)
@@ -112,7 +112,7 @@ def _sources(data: Any, reading: dict[str, Any], metrics: tuple[Metric, ...]) ->
     return [entry if isinstance(entry, Source) else Source(path=str(entry), **reading) for entry in data]
 
 
-def _file_names(paths: list[str]) -> list[str]:
+def file_names(paths: list[str]) -> list[str]:
     """File names without their endings, or whole paths where those are not enough to tell files apart."""
     stems = ["stdin" if path == STDIN else Path(path).name.split(".")[0] or path for path in paths]
     if len(set(paths)) < len(paths):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -13,6 +11,7 @@ import polars as pl
 from nlgauge._version import __version__
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import ResponseSets
+from nlgauge.drawing import safe_json, vega_bundle
 from nlgauge.metrics.comparison import Comparison
 from nlgauge.metrics.score import Interval, Score
 from nlgauge.report import charts
@@ -70,8 +69,8 @@ def render_card(
         examples=examples,
         leading=names[leading.label] if examples else "",
         specs=specs,
-        specs_json=_safe_json(specs),
-        bundle=_vega_bundle(),
+        specs_json=safe_json(specs),
+        bundle=vega_bundle(),
     )
 
 
@@ -183,17 +182,3 @@ def _extremes(leading: Score, scores: Sequence[Score], texts: pl.DataFrame) -> l
         return Example(id, rows["context"][0] if len(rows) else "", answers)
 
     return [("Most diverse", [example(i) for i in most]), ("Least diverse", [example(i) for i in least])]
-
-
-def _safe_json(value: Any) -> str:
-    """JSON that can stand inside a script element whatever text it holds."""
-    text = json.dumps(value, ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-@lru_cache(maxsize=1)
-def _vega_bundle() -> str:
-    import vl_convert
-
-    bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--")

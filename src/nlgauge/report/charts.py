@@ -8,20 +8,16 @@ from typing import Any
 import altair as alt
 import polars as pl
 
+from nlgauge.drawing import PALETTE, colours, inline
 from nlgauge.metrics.score import Score
 from nlgauge.report.tables import unique_names
 
 POINTS_SHOWN = 2000
-_PALETTE = ["#3366aa", "#dd7733", "#339977", "#aa4499", "#888833", "#44aacc"]
 
 
 def _colour(systems: list[str]) -> alt.Color:
-    scale = alt.Scale(domain=systems, range=[_PALETTE[i % len(_PALETTE)] for i in range(len(systems))])
+    scale = alt.Scale(domain=systems, range=colours(len(systems)))
     return alt.Color("system:N", scale=scale, legend=alt.Legend(orient="top", title=None) if systems[1:] else None)
-
-
-def _data(rows: list[dict[str, Any]]) -> Any:
-    return alt.Data(values=rows)  # type: ignore[no-untyped-call]
 
 
 def _systems(scores: Sequence[Score]) -> list[str]:
@@ -46,7 +42,7 @@ def interval_chart(scores: Sequence[Score]) -> Any:
     for name in names.values():
         mine = [row for row in rows if row["metric"] == name]
         higher = next(s.higher_is for s in scores if names[s.label] == name)
-        base = alt.Chart(_data(mine)).encode(y=alt.Y("system:N", title=None, sort=systems), color=_colour(systems))
+        base = alt.Chart(inline(mine)).encode(y=alt.Y("system:N", title=None, sort=systems), color=_colour(systems))
         axis = alt.X("low:Q", title=f"{name} (higher is {higher})", scale=alt.Scale(zero=False))
         tooltip = ["system:N", *(alt.Tooltip(f"{field}:Q", format=".4f") for field in ("value", "low", "high"))]
         bar = base.mark_rule(strokeWidth=3).encode(x=axis, x2="high:Q", tooltip=tooltip)
@@ -60,7 +56,7 @@ def distribution_chart(table: pl.DataFrame, names: Sequence[str], systems: list[
     choice = _metric_menu(names)
     rows = table.unpivot(index=["system", "id", "context"], on=list(names), variable_name="metric").to_dicts()
     base = (
-        alt.Chart(_data(rows))
+        alt.Chart(inline(rows))
         .transform_filter("datum.metric == chosen && isValid(datum.value)")
         .encode(
             x=alt.X("value:Q", title="value of one context", scale=alt.Scale(zero=False)),
@@ -91,10 +87,10 @@ def paired_chart(table: pl.DataFrame, names: Sequence[str], first: str, second: 
     rows = one.join(two, on=["id", "metric"], suffix="_2").select(
         "id", "context", "metric", pl.col("value").alias("one"), pl.col("value_2").alias("two")
     )
-    base = alt.Chart(_data(rows.to_dicts())).transform_filter(
+    base = alt.Chart(inline(rows.to_dicts())).transform_filter(
         "datum.metric == chosen && isValid(datum.one) && isValid(datum.two)"
     )
-    points = base.mark_circle(opacity=0.6, size=60, color=_PALETTE[0]).encode(
+    points = base.mark_circle(opacity=0.6, size=60, color=PALETTE[0]).encode(
         x=alt.X("one:Q", title=first, scale=alt.Scale(zero=False)),
         y=alt.Y("two:Q", title=second, scale=alt.Scale(zero=False)),
         tooltip=[
@@ -135,7 +131,7 @@ def loss_curve(training: Sequence[float], validation: Sequence[tuple[int, float]
         scale=alt.Scale(domain=["training", "validation"], range=["#aabbdd", "#dd7733"]),
         legend=alt.Legend(orient="top", title=None),
     )
-    base = alt.Chart(_data(rows)).encode(
+    base = alt.Chart(inline(rows)).encode(
         x=alt.X("step:Q", title=f"step (best: {best})"),
         y=alt.Y("loss:Q", title="loss a token (nats)", scale=alt.Scale(zero=False)),
         color=colour,

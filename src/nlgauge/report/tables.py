@@ -40,12 +40,12 @@ def render(scores: Sequence[Score], comparisons: Sequence[Comparison], form: str
         return _csv(scores)
     header, rows = _grid(scores, comparisons)
     if form == "markdown":
-        return _markdown(header, rows) + "\n\n" + "\n".join(f"- `{s}`" for s in _signatures(scores))
+        return markdown_table(header, rows) + "\n\n" + "\n".join(f"- `{s}`" for s in _signatures(scores))
     if form == "latex":
-        return _latex(header, rows, _signatures(scores))
+        return latex_table(header, rows, _signatures(scores))
     if form == "text":
         notes = [f"  {signature}" for signature in _signatures(scores)]
-        return "\n".join([_aligned(header, rows), "", "signatures", *notes])
+        return "\n".join([aligned(header, rows), "", "signatures", *notes])
     raise OptionError(f"format '{form}'; expected one of {', '.join(FORMATS)}")
 
 
@@ -109,7 +109,8 @@ def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
 
 
-def _aligned(header: list[str], rows: list[list[str]]) -> str:
+def aligned(header: list[str], rows: list[list[str]]) -> str:
+    """A table as plain text."""
     widths = [max(_width(line[column]) for line in [header, *rows]) for column in range(len(header))]
     lines = []
     for line in [header, ["-" * width for width in widths], *rows]:
@@ -118,7 +119,8 @@ def _aligned(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _markdown(header: list[str], rows: list[list[str]]) -> str:
+def markdown_table(header: list[str], rows: list[list[str]]) -> str:
+    """A table as Markdown."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -127,7 +129,8 @@ def _escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _latex(header: list[str], rows: list[list[str]], signatures: list[str]) -> str:
+def latex_table(header: list[str], rows: list[list[str]], signatures: list[str]) -> str:
+    """A table as LaTeX (booktabs), signatures as comments."""
     lines = [" & ".join(map(_escape_latex, line)) + r" \\" for line in rows]
     return "\n".join(
         [

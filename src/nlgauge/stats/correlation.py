@@ -6,85 +6,147 @@ over them, or, for Pearson's correlation, part of a matrix product.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import nan
 from typing import Literal
 
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, UnknownName
 from nlgauge.stats.bootstrap import check_level
 
-_WEIGHTS_AT_ONCE = 2_000_000
+Kind = Literal["pearson", "spearman", "kendall"]
+Directions = Literal["one", "both"]
+Statistic = Literal["pearson", "spearman", "kendall", "oca", "oca-both"]
+Weighted = Callable[[Array, Array, Array], Array]
+
+_WEIGHTS_AT_ONCE = 500_000
 
 
-Kind = Literal["pearson", "spearman"]
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation with its two-sided p-value; both are not a number when one side is constant."""
+
+    value: float
+    p: float
 
 
 def correlation(x: Array, y: Array, kind: Kind) -> float:
-    """Pearson's or Spearman's correlation; not a number when one side is constant."""
+    """Pearson's, Spearman's or Kendall's (tau-b) correlation; not a number when one side is constant."""
     x, y = _paired(x, y)
     return float(weighted_correlation(x, y, np.ones((1, len(x))), kind)[0])
 
 
+def correlation_test(x: Array, y: Array, kind: Kind) -> Correlation:
+    """The correlation with the p-value of SciPy's `pearsonr`, `spearmanr` or `kendalltau` at their defaults."""
+    from scipy.stats import kendalltau, pearsonr, spearmanr
+
+    x, y = _paired(x, y)
+    if len(x) < 3:
+        raise DataError(f"{len(x)} items; expected at least 3 to test a correlation")
+    value = correlation(x, y, kind)
+    if np.isnan(value):
+        return Correlation(nan, nan)
+    test = {"pearson": pearsonr, "spearman": spearmanr, "kendall": kendalltau}[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Correlation(value, float(test(x, y).pvalue))
+
+
 def weighted_correlation(x: Array, y: Array, weights: Array, kind: Kind) -> Array:
     """The correlation in each row of weights."""
-    return weighted_spearman(x, y, weights) if kind == "spearman" else weighted_pearson(x, y, weights)
+    return _named(kind, _KINDS)(x, y, weights)
 
 
 def weighted_pearson(x: Array, y: Array, weights: Array) -> Array:
     """Pearson's r of each row of weights, from matrix products."""
-    x, y = x - x.mean(), y - y.mean()
+    row: Array = _pearson_of_rows(x[None], y[None], weights)[0]
+    return row
+
+
+def _pearson_of_rows(x: Array, y: Array, weights: Array) -> Array:
+    """Pearson's r of every row of x with the same row of y (lines), in each row of weights (columns)."""
+    x, y = centred(x), centred(y)
     total = weights.sum(axis=1)
-    sums = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1)
-    mean_x, mean_y = sums[:, 0] / total, sums[:, 1] / total
-    spread_x, spread_y = sums[:, 2] - total * mean_x**2, sums[:, 3] - total * mean_y**2
-    spread = np.sqrt(np.maximum(spread_x, 0) * np.maximum(spread_y, 0))
-    real = (spread_x > 1e-12 * sums[:, 2]) & (spread_y > 1e-12 * sums[:, 3])
-    shared = sums[:, 4] - total * mean_x * mean_y
-    r: Array = np.divide(shared, spread, out=np.full(len(weights), np.nan), where=real)
-    return np.clip(r, -1.0, 1.0)
+    terms = np.concatenate([x, y, x * x, y * y, x * y])
+    sum_x, sum_y, square_x, square_y, product = (weights @ terms.T).T.reshape(5, len(x), len(weights))
+    spread_x, spread_y = square_x - sum_x**2 / total, square_y - sum_y**2 / total
+    spread = np.sqrt(np.maximum(spread_x, 0)) * np.sqrt(np.maximum(spread_y, 0))
+    real = (spread_x > 1e-12 * square_x) & (spread_y > 1e-12 * square_y)
+    shared = product - sum_x * sum_y / total
+    r: Array = np.divide(shared, spread, out=np.full(shared.shape, nan), where=real)
+    return np.clip(r, -1.0, 1.0, out=r)
+
+
+def centred(values: Array) -> Array:
+    """Rows less their means, with 1 as the largest distance from it, so that squares neither vanish nor overflow."""
+    values = values - values.mean(axis=-1, keepdims=True)
+    largest = np.abs(values).max(axis=-1, keepdims=True)
+    scaled: Array = values / np.where(largest > 0, largest, 1)
+    return scaled
 
 
 def spearman(x: Array, y: Array) -> float:
     """Spearman's rank correlation; tied values share their mean rank; not a number when one side is constant."""
-    x, y = _paired(x, y)
-    return float(weighted_spearman(x, y, np.ones((1, len(x))))[0])
+    return correlation(x, y, "spearman")
 
 
 def weighted_spearman(x: Array, y: Array, weights: Array) -> Array:
     """Spearman's rho of each row of weights: Pearson's of the ranks that the items have in that resample."""
-    from nlgauge.stats.resampling_kernels import rank_correlations, weighted_ranks
+    from nlgauge.stats.resampling_kernels import rank_correlations
 
-    return rank_correlations(*_sorted(x), weighted_ranks(*_sorted(y), weights), weights)
+    return rank_correlations(*sorted_items(x), *sorted_items(y), weights)
 
 
-def optimal_accuracy(values: Array, labels: Array) -> tuple[float, float]:
+def weighted_kendall(x: Array, y: Array, weights: Array) -> Array:
+    """Kendall's tau-b of each row of weights, which must be whole numbers; O(n log n) a row."""
+    from nlgauge.stats.resampling_kernels import tau_correlations
+
+    return tau_correlations(*sorted_items(x), np.unique(y, return_inverse=True)[1], weights)
+
+
+def optimal_accuracy(values: Array, labels: Array, *, directions: Directions = "one") -> tuple[float, float]:
     """OCA (Tevet & Berant 2021, section 6.4): the best accuracy of "diverse if above a threshold", and that threshold.
 
-    One-directional, as the paper defines it: an inverted metric scores no better than always saying one class.
+    One-directional, as the paper defines it: an inverted metric scores no better than always saying one class. With
+    `directions="both"`, the better of "diverse if above" and "diverse if below", as the authors' released code does.
     """
+    from nlgauge.stats.resampling_kernels import best_cut, split_classes
+
     values, labels = _paired(values, labels)
-    high = _classes(labels)
-    order, tied = _sorted(values)
-    levels = values[order][~tied]
-    last = np.append(np.flatnonzero(~tied)[1:], len(values)) - 1
-    right = high.sum() + np.concatenate([[0], np.cumsum(np.where(high[order], -1, 1))[last]])
-    best = int(right.argmax())
-    middle = (levels[:-1] + levels[1:]) / 2
-    edges = np.concatenate([[-np.inf], np.where(middle < levels[1:], middle, levels[:-1]), [np.inf]])
-    return float(right[best] / len(values)), float(edges[best])
+    both, classes = _is_both(directions), split_classes(values, labels, _larger_class(labels))
+    for members in classes:
+        members.sort()
+    right, below, above = best_cut(*classes, both)
+    middle = below / 2 + above / 2
+    return right / len(values), middle if middle < above or np.isinf(above) else below
 
 
-def weighted_accuracy(values: Array, labels: Array, weights: Array) -> Array:
-    """OCA of each row of weights."""
+def weighted_accuracy(values: Array, labels: Array, weights: Array, *, directions: Directions = "one") -> Array:
+    """OCA of each row of weights; a row that has drawn one class only is all right."""
     from nlgauge.stats.resampling_kernels import best_accuracies
 
-    return best_accuracies(*_sorted(values), _classes(labels), weights)
+    high = np.asarray(labels) == _larger_class(labels)
+    return best_accuracies(*sorted_items(values), high, weights, _is_both(directions))
+
+
+_KINDS: dict[str, Weighted] = {
+    "pearson": weighted_pearson,
+    "spearman": weighted_spearman,
+    "kendall": weighted_kendall,
+}
+_STATISTICS: dict[str, Weighted] = _KINDS | {
+    "oca": weighted_accuracy,
+    "oca-both": partial(weighted_accuracy, directions="both"),
+}
 
 
 def bootstrap(
-    statistic: Callable[[Array, Array, Array], Array],
+    statistic: Weighted,
     x: Array,
     y: Array,
     *,
@@ -94,49 +156,126 @@ def bootstrap(
 ) -> tuple[float, float]:
     """Percentile interval of a weighted statistic over items drawn with replacement.
 
-    Items are sorted first, so that their order does not matter. Resamples in which one side is constant do not count.
+    Items are sorted first, so that their order does not matter. Resamples in which the statistic is not a number, as
+    correlations are when one side is constant, do not count.
     """
     check_level(confidence, resamples)
-    x, y = _paired(x, y)
-    order = np.lexsort((y, x))
-    x, y = x[order], y[order]
-    values = np.concatenate([statistic(x, y, weights) for weights in resample_weights(len(x), resamples, seed)])
-    if np.isnan(values).all():
-        return float("nan"), float("nan")
-    low, high = np.nanquantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    x, y = _by_value(*_paired(x, y))
+    found = np.concatenate([statistic(x, y, weights) for weights in resample_weights(len(x), resamples, seed)])
+    return percentiles(found, confidence)
+
+
+def bootstrap_intervals(
+    values: Array,
+    truth: Array,
+    statistic: Statistic,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 12345,
+) -> Array:
+    """The interval of each of many metrics (metrics x items): what `bootstrap` gives for it alone, low and high."""
+    check_level(confidence, resamples)
+    found = resampled(values, truth, statistic, resamples=resamples, seed=seed)
+    return np.array([percentiles(row, confidence) for row in found])
+
+
+def resampled(values: Array, truth: Array, statistic: Statistic, *, resamples: int = 1000, seed: int = 12345) -> Array:
+    """A statistic of each of many metrics (metrics x items) in resamples (metrics x resamples).
+
+    Every metric's items are sorted by its own values, so that a line depends neither on the order of items nor on the
+    other metrics. For the same reason, a column does not hold the same items for all metrics: to compare two metrics,
+    use `bootstrap_difference` of `nlgauge.stats.dependent`.
+    """
+    weighted = _named(statistic, _STATISTICS)
+    values, truth = _metrics(values, truth)
+    pairs = [_by_value(row, truth) for row in values]
+    size, blocks = len(truth), []
+    if statistic == "pearson":
+        x, y = (np.stack(side) for side in zip(*pairs, strict=True))
+        blocks = [_pearson_of_rows(x, y, weights) for weights in resample_weights(size, resamples, seed)]
+    else:
+        for weights in resample_weights(size, resamples, seed):
+            blocks.append(np.stack([weighted(x, y, weights) for x, y in pairs]))
+    return np.concatenate(blocks, axis=1)
 
 
 def resample_weights(size: int, resamples: int, seed: int) -> Iterator[Array]:
     """How often each item is drawn in each resample, some resamples at a time; the seed alone fixes them."""
+    from nlgauge.stats.resampling_kernels import count_draws
+
     rng = np.random.default_rng(seed)
     block = max(1, _WEIGHTS_AT_ONCE // size)
     for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        draws = rng.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
-        yield np.bincount(draws.ravel(), minlength=rows * size).reshape(rows, size).astype(np.float64)
+        yield count_draws(rng.integers(0, size, (min(block, resamples - start), size)))
+
+
+def percentiles(found: Array, confidence: float) -> tuple[float, float]:
+    """The percentile interval of resampled values, those that are not a number left out."""
+    real = found[~np.isnan(found)]
+    if not len(real):
+        return nan, nan
+    low, high = np.quantile(real, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def sorted_items(values: Array) -> tuple[Array, Array]:
+    """The order of items by value, and which of them equal the one before."""
+    order = np.argsort(values, kind="stable")
+    tied = np.zeros(len(values), dtype=np.bool_)
+    ascending = values[order]
+    tied[1:] = ascending[1:] == ascending[:-1]
+    return order, tied
+
+
+def _by_value(x: Array, y: Array) -> tuple[Array, Array]:
+    order = np.lexsort((y, x))
+    return x[order], y[order]
+
+
+def _named(name: str, known: dict[str, Weighted]) -> Weighted:
+    if name not in known:
+        raise UnknownName.among("statistic", name, known)
+    return known[name]
+
+
+def _is_both(directions: str) -> bool:
+    if directions not in ("one", "both"):
+        raise UnknownName.among("choice of directions", directions, ("one", "both"))
+    return directions == "both"
 
 
 def _paired(x: Array, y: Array) -> tuple[Array, Array]:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
         raise DataError(f"values of shape {x.shape} and {y.shape}; expected two rows of at least 2, one a side an item")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise DataError("values that are no finite numbers; expected a number for every item")
+    _check_finite(x, y)
     return x, y
 
 
-def _classes(labels: Array) -> Array:
-    kinds = np.unique(labels)
-    if len(kinds) > 2:
-        raise DataError(f"{len(kinds)} different labels; expected two classes, the larger one being the diverse one")
-    high: Array = labels == kinds[-1]
-    return high
+def _metrics(values: Array, truth: Array) -> tuple[Array, Array]:
+    values, truth = np.asarray(values, dtype=np.float64), np.asarray(truth, dtype=np.float64)
+    if values.ndim != 2 or not len(values) or values.shape[1:] != truth.shape or len(truth) < 2:
+        raise DataError(
+            f"values of shape {values.shape} and a truth of shape {truth.shape}; expected a row of values a metric, "
+            "with a value for each of at least 2 items of the truth"
+        )
+    _check_finite(values, truth)
+    return values, truth
 
 
-def _sorted(values: Array) -> tuple[Array, Array]:
-    """The order of items by value, and which of them equal the one before."""
-    order = np.argsort(values, kind="stable")
-    tied = np.zeros(len(values), dtype=np.bool_)
-    tied[1:] = np.diff(values[order]) == 0
-    return order, tied
+def _check_finite(x: Array, y: Array) -> None:
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise DataError("values that are no finite numbers; expected a number for every item")
+
+
+def _larger_class(labels: Array) -> float:
+    """The label of the diverse class."""
+    labels = np.asarray(labels, dtype=np.float64)
+    low, high = labels.min(), labels.max()
+    if low == high:
+        raise DataError(f"one class only among the labels ({low:g}); expected two, so that they can be told apart")
+    if np.count_nonzero(labels == low) + np.count_nonzero(labels == high) < len(labels):
+        count = len(np.unique(labels))
+        raise DataError(f"{count} different labels; expected two classes, the larger one being the diverse one")
+    return float(high)

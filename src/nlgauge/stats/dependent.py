@@ -7,15 +7,25 @@ surely higher. Three answers: Williams' formula, a bootstrap of the difference, 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError
-from nlgauge.stats.correlation import Kind, correlation, resample_weights, weighted_correlation
+from nlgauge.stats.bootstrap import check_level
+from nlgauge.stats.correlation import (
+    Kind,
+    centred,
+    correlation,
+    percentiles,
+    resample_weights,
+    sorted_items,
+    weighted_correlation,
+)
 
-_VALUES_AT_ONCE = 4_000_000
+_SWAPS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -57,17 +67,16 @@ def bootstrap_difference(
     seed: int = 12345,
 ) -> Difference:
     """Percentile interval of the difference over items drawn with replacement, the same items for both metrics."""
-    order = np.lexsort((second, first, truth))
-    first, second, truth = (np.asarray(values, dtype=np.float64)[order] for values in (first, second, truth))
+    check_level(confidence, resamples)
+    first, second, truth = _by_truth(first, second, truth)
     found = np.concatenate(
         [
             weighted_correlation(first, truth, weights, kind) - weighted_correlation(second, truth, weights, kind)
             for weights in resample_weights(len(truth), resamples, seed)
         ]
     )
-    low, high = np.nanquantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
     value = correlation(first, truth, kind) - correlation(second, truth, kind)
-    return Difference(value, ci=(float(low), float(high)))
+    return Difference(value, ci=percentiles(found, confidence))
 
 
 def permute_both(
@@ -79,42 +88,91 @@ def permute_both(
     Pearson's correlation, ranks for the others. The p-value counts differences at least as large as the one found, in
     either direction, the one found among them.
     """
-    order = np.lexsort((second, first, truth))
-    first, second, truth = (np.asarray(values, dtype=np.float64)[order] for values in (first, second, truth))
-    one, other = (_on_one_scale(values, kind) for values in (first, second))
-    value = correlation(one, truth, kind) - correlation(other, truth, kind)
-    rng = np.random.default_rng(seed)
-    block = max(1, _VALUES_AT_ONCE // len(truth))
-    reached = 1
-    for start in range(0, permutations, block):
-        rows = min(block, permutations - start)
-        swap = rng.integers(0, 2, (rows, len(truth))).astype(bool)
-        found = _rows(np.where(swap, other, one), truth, kind) - _rows(np.where(swap, one, other), truth, kind)
-        reached += int((np.abs(found) >= abs(value) - 1e-12).sum())
+    first, second, truth = _by_truth(first, second, truth)
+    value = correlation(first, truth, kind) - correlation(second, truth, kind)
+    pair = on_one_scale(first, kind), on_one_scale(second, kind)
+    if math.isnan(value):
+        raise DataError("a truth that is constant; expected one that tells items apart")
+    reached = 1 + sum(
+        count_reached(*pair, truth, kind, swaps, value) for swaps in draw_swaps(len(truth), permutations, seed)
+    )
     return Difference(value, p=reached / (permutations + 1))
 
 
-def _on_one_scale(values: Array, kind: Kind) -> Array:
+def draw_swaps(size: int, permutations: int, seed: int) -> Iterator[Array]:
+    """Which items are swapped (1) in each permutation, some permutations at a time; the seed alone fixes them."""
+    rng = np.random.default_rng(seed)
+    block = max(1, _SWAPS_AT_ONCE // size)
+    for start in range(0, permutations, block):
+        yield rng.integers(0, 2, (min(block, permutations - start), size)).astype(np.float64)
+
+
+def on_one_scale(values: Array, kind: Kind) -> Array:
+    """A metric's values as z-scores or ranks, so that two metrics can swap them.
+
+    Sums run over sorted values, so that rounding does not depend on the order of items.
+    """
     from scipy.stats import rankdata
 
+    if not values.min() < values.max():
+        raise DataError("a metric that is constant; expected one that tells items apart")
     if kind != "pearson":
         ranks: Array = rankdata(values)
         return ranks
-    spread = values.std()
-    if not spread > 0:
-        raise DataError("a metric that is constant; expected one that tells items apart")
-    scaled: Array = (values - values.mean()) / spread
-    return scaled
+    order = np.argsort(values)
+    ascending = centred(values[order])
+    z_scores = np.empty(len(values))
+    z_scores[order] = ascending / ascending.std()
+    return z_scores
 
 
-def _rows(values: Array, truth: Array, kind: Kind) -> Array:
-    """The correlation of every row with the truth."""
+def count_reached(first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, value: float) -> int:
+    """How many rows of swaps give a difference of correlations at least as large as `value`, in either direction.
+
+    Items are sorted by the truth and then by the metrics, so that their order does not matter.
+    """
+    first, second, truth = _by_truth(first, second, truth)
+    swapped = {"pearson": _swapped_pearson, "spearman": _swapped_spearman, "kendall": _swapped_kendall}[kind]
+    return int(np.count_nonzero(np.abs(swapped(first, second, truth, swaps)) >= abs(value) - 1e-12))
+
+
+def _by_truth(first: Array, second: Array, truth: Array) -> tuple[Array, Array, Array]:
+    sides = [np.asarray(values, dtype=np.float64) for values in (first, second, truth)]
+    if any(side.ndim != 1 or len(side) != len(sides[0]) for side in sides):
+        shapes = ", ".join(str(side.shape) for side in sides)
+        raise DataError(f"values of shapes {shapes}; expected three rows, with a value an item each")
+    order = np.lexsort((sides[1], sides[0], sides[2]))
+    return sides[0][order], sides[1][order], sides[2][order]
+
+
+def _swapped_pearson(first: Array, second: Array, truth: Array, swaps: Array) -> Array:
+    """First less second correlation in each row of swaps: what one metric's sums gain, the other's lose."""
+    truth = centred(truth)
+    sums, others = (np.stack([values, values * values, values * truth]).sum(axis=1) for values in (first, second))
+    change = second - first
+    gained = swaps @ np.stack([change, change * (second + first), change * truth], axis=1)
+
+    def r(sums: Array) -> Array:
+        spread = np.sqrt(np.maximum(sums[:, 1] - sums[:, 0] ** 2 / len(truth), 0) * (truth @ truth))
+        found: Array = np.divide(sums[:, 2], spread, out=np.full(len(sums), np.nan), where=spread > 0)
+        return found
+
+    return r(sums + gained) - r(others - gained)
+
+
+def _swapped_spearman(first: Array, second: Array, truth: Array, swaps: Array) -> Array:
     from scipy.stats import rankdata
 
-    if kind == "spearman":
-        values, truth = rankdata(values, axis=1), rankdata(truth)
-    values = values - values.mean(axis=1, keepdims=True)
-    truth = truth - truth.mean()
-    spread = np.sqrt((values * values).sum(axis=1) * (truth @ truth))
-    found: Array = np.divide(values @ truth, spread, out=np.full(len(values), np.nan), where=spread > 0)
-    return found
+    from nlgauge.stats.resampling_kernels import swapped_rank_correlations
+
+    ranks = rankdata(truth)
+    return swapped_rank_correlations(*sorted_items(np.concatenate([first, second])), ranks - ranks.mean(), swaps)
+
+
+def _swapped_kendall(first: Array, second: Array, truth: Array, swaps: Array) -> Array:
+    """Both metrics' values stand side by side, and weights of 0 and 1 say which of them the first one has."""
+    values, truths = np.concatenate([first, second]), np.concatenate([truth, truth])
+    mine = np.concatenate([1 - swaps, swaps], axis=1)
+    return weighted_correlation(values, truths, mine, "kendall") - weighted_correlation(
+        values, truths, 1 - mine, "kendall"
+    )

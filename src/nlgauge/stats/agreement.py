@@ -1,0 +1,166 @@
+"""Do raters agree? Krippendorff's alpha with an interval, and how well each rater follows the others.
+
+Ratings are tables of raters x items, with NaN where a rater did not rate an item.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.errors import DataError, OptionError, UnknownName
+from nlgauge.stats.bootstrap import check_level
+from nlgauge.stats.correlation import correlation, percentiles, resample_weights
+
+Level = Literal["nominal", "ordinal", "interval", "ratio"]
+
+_CELLS_AT_ONCE = 10_000_000
+_FEWEST_ITEMS = 3
+
+
+def krippendorff_alpha(ratings: Array, level: Level = "interval") -> float:
+    """Krippendorff's alpha (2011): 1 is full agreement, 0 what chance would give.
+
+    Computed by the `krippendorff` package, which holds items x values x values at once; where that is too large for
+    comfort, as with many ratings on a slider, by the sums that `alpha_interval` uses.
+    """
+    import krippendorff
+
+    ratings = _pairable(ratings, level)
+    values = np.unique(ratings[~np.isnan(ratings)])
+    if ratings.shape[1] * len(values) * max(len(values), len(ratings)) <= _CELLS_AT_ONCE:
+        return float(krippendorff.alpha(reliability_data=ratings, level_of_measurement=level))
+    return float(_weighted_alpha(*_counted(ratings), np.ones((1, ratings.shape[1])), level)[0])
+
+
+def alpha_interval(
+    ratings: Array,
+    level: Level = "interval",
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 12345,
+) -> tuple[float, float]:
+    """Percentile interval of alpha over items drawn with replacement, among those that two raters or more have rated.
+
+    Ratings are sorted first, so that neither the order of items nor that of raters matters. Resamples without
+    variation do not count.
+    """
+    check_level(confidence, resamples)
+    ratings = np.sort(_pairable(ratings, level), axis=0)
+    ratings = ratings[:, np.lexsort(ratings[::-1])]
+    values, counts = _counted(ratings)
+    blocks = resample_weights(ratings.shape[1], resamples, seed)
+    found = [_weighted_alpha(values, counts, weights, level) for weights in blocks]
+    return percentiles(np.concatenate(found), confidence)
+
+
+def rater_correlations(ratings: Array, *, leave_one_out: bool = False) -> Array:
+    """Pearson's correlation of each rater with the mean rating of the items that they and somebody else have rated.
+
+    Liu et al. (2022, on EAD) drop workers who correlate below 0.65 with a mean that includes them; `leave_one_out`
+    takes the mean of the others. NaN for raters who cannot be judged: fewer than 3 such items, or one side constant.
+    """
+    ratings = _table(ratings)
+    given = ~np.isnan(ratings)
+    count, total = given.sum(axis=0), np.where(given, ratings, 0).sum(axis=0)
+    found = np.full(len(ratings), np.nan)
+    for rater, row in enumerate(ratings):
+        common = given[rater] & (count > 1)
+        if common.sum() >= _FEWEST_ITEMS:
+            own, totals, counts = row[common], total[common], count[common]
+            mean = (totals - own) / (counts - 1) if leave_one_out else totals / counts
+            found[rater] = correlation(own, mean, "pearson")
+    return found
+
+
+def rescale(ratings: Array, *, low: float = 0.0, high: float = 10.0) -> Array:
+    """Each rater's ratings stretched to run from `low` to `high`, by the rater's own lowest and highest.
+
+    A rater who gave everything the same rating says nothing about order; those ratings become the middle.
+    """
+    if not low < high:
+        raise OptionError(f"a scale from {low:g} to {high:g}; expected the low end to be below the high end")
+    ratings = _table(ratings)
+    given = ~np.isnan(ratings)
+    least = np.where(given, ratings, np.inf).min(axis=1, keepdims=True)
+    span = np.where(given, ratings, -np.inf).max(axis=1, keepdims=True) - least
+    share = np.divide(ratings - least, span, out=np.full(ratings.shape, 0.5), where=span > 0)
+    return np.where(given, low + (high - low) * share, np.nan)
+
+
+def _counted(ratings: Array) -> tuple[Array, Any]:
+    """The different ratings, and how often each was given to each item: a sparse matrix of items x ratings."""
+    from scipy.sparse import csr_array
+
+    rater, item = np.nonzero(~np.isnan(ratings))
+    values, place = np.unique(ratings[rater, item], return_inverse=True)
+    return values, csr_array((np.ones(len(item)), (item, place)), shape=(ratings.shape[1], len(values)))
+
+
+def _weighted_alpha(values: Array, counts: Any, weights: Array, level: Level) -> Array:
+    """Alpha of each row of weights, how often each item counts; not a number where there is no variation.
+
+    Alpha is 1 - (n - 1) x observed / expected, where n ratings differ by `observed` within items and by `expected`
+    overall. Ordinal differences are those of mid-ranks, squared, and so depend on what was drawn.
+    """
+    raters = counts.sum(axis=1)
+    shares = weights / (raters - 1)
+    totals = weights @ counts
+    size = totals.sum(axis=1)
+    if level in ("nominal", "ratio"):
+        distances = _distances(values, level)
+        observed = shares @ (counts * (counts @ distances)).sum(axis=1)
+        expected = ((totals @ distances) * totals).sum(axis=1)
+    else:
+        middles = np.cumsum(totals, axis=1) - totals / 2 if level == "ordinal" else values[None] - values.mean()
+        within = raters * (middles**2 @ counts.T) - (middles @ counts.T) ** 2
+        observed = 2 * (shares * within).sum(axis=1)
+        expected = 2 * (size * (totals * middles**2).sum(axis=1) - (totals * middles).sum(axis=1) ** 2)
+    varied = np.count_nonzero(totals, axis=1) > 1
+    ratio: Array = np.divide((size - 1) * observed, expected, out=np.full(len(weights), np.nan), where=varied)
+    return 1 - ratio
+
+
+def _distances(values: Array, level: Level) -> Array:
+    one, other = values[:, None], values[None]
+    if level == "nominal":
+        differ: Array = (one != other).astype(np.float64)
+        return differ
+    total = one + other
+    share: Array = np.divide(one - other, total, out=np.zeros(total.shape), where=total > 0)
+    return share * share
+
+
+def _table(ratings: Array) -> Array:
+    ratings = np.asarray(ratings, dtype=np.float64)
+    if ratings.ndim != 2:
+        raise DataError(
+            f"ratings of shape {ratings.shape}; expected a table of raters x items, NaN where one is missing"
+        )
+    if np.isinf(ratings).any():
+        raise DataError("a rating that is infinite; expected finite numbers, or NaN where one is missing")
+    return ratings
+
+
+def _pairable(ratings: Array, level: Level) -> Array:
+    """The items that two raters or more have rated; the others say nothing about agreement."""
+    if level not in ("nominal", "ordinal", "interval", "ratio"):
+        raise UnknownName.among("level of measurement", level, ("nominal", "ordinal", "interval", "ratio"))
+    ratings = _table(ratings)
+    if level == "ratio" and (ratings < 0).any():
+        raise DataError(f"a rating of {np.nanmin(ratings):g} on a ratio scale; expected 0 or more, or level 'interval'")
+    paired = ratings[:, (~np.isnan(ratings)).sum(axis=0) > 1]
+    if not paired.size:
+        raise DataError(
+            f"fewer than two raters on every item, of {ratings.shape[1]} items and {len(ratings)} raters; "
+            "expected at least one item that two raters have rated"
+        )
+    if np.nanmin(paired) == np.nanmax(paired):
+        raise DataError(
+            f"no variation: every rating is {np.nanmin(paired):g}; alpha compares disagreement with that of chance and "
+            "needs at least two different ratings"
+        )
+    return paired

@@ -1,0 +1,133 @@
+"""Which of many metrics correlate best with the truth, and which of them cannot be told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.errors import DataError, OptionError, UnknownName
+from nlgauge.stats.correlation import Kind, correlation
+from nlgauge.stats.dependent import count_reached, draw_swaps, on_one_scale
+from nlgauge.stats.paired import holm
+
+Correction = Literal["none", "holm"]
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """Metrics, best first, with the p-values of all pairs and clusters of those that do not differ.
+
+    `p` has a line and a column a name, in the order of `names`, and 1 on its diagonal. `clusters` has a number a name;
+    1 is the best cluster.
+    """
+
+    names: list[str]
+    correlations: list[float]
+    p: Array
+    clusters: list[int]
+    kind: Kind
+    alpha: float
+    correct: Correction
+
+    def ties(self, name: str) -> list[str]:
+        """The other metrics that do not differ significantly from this one, best first."""
+        if name not in self.names:
+            raise UnknownName.among("metric", name, self.names)
+        own = self.names.index(name)
+        return [other for i, other in enumerate(self.names) if i != own and not self.p[own, i] < self.alpha]
+
+    @property
+    def tied_with_best(self) -> list[str]:
+        """The other metrics that do not differ significantly from the best one, best first."""
+        return self.ties(self.names[0])
+
+
+def compare_metrics(
+    values: Mapping[str, Array],
+    truth: Array,
+    *,
+    kind: Kind = "spearman",
+    permutations: int = 1000,
+    seed: int = 12345,
+    alpha: float = 0.05,
+    correct: Correction = "none",
+) -> MetricComparison:
+    """Compare every two metrics by PERM-BOTH (Deutsch, Dror & Roth 2021), two-sided, and cluster them.
+
+    Metrics are ranked by their correlation as it is: flip the sign of a metric for which lower is better. A pair's
+    p-value is that of `permute_both(better, worse, truth)`; all pairs share the seed, so that it does not depend on the
+    other metrics, nor on the order of items. Only `correct="holm"`, over all pairs, makes it depend on how many there
+    are; no p-value is then below the number of pairs / (permutations + 1), so take enough permutations.
+    """
+    _check_options(kind, permutations, alpha, correct)
+    metrics, truth = _checked(values, truth)
+    found = {name: _correlation(row, truth, kind, name) for name, row in metrics.items()}
+    scaled = {name: on_one_scale(row, kind) for name, row in metrics.items()}
+    names = sorted(found, key=lambda name: (-found[name], name))
+    pairs = list(combinations(range(len(names)), 2))
+    reached = np.ones(len(pairs))
+    for swaps in draw_swaps(len(truth), permutations, seed):
+        for place, (better, worse) in enumerate(pairs):
+            one, other = names[better], names[worse]
+            difference = found[one] - found[other]
+            reached[place] += count_reached(scaled[one], scaled[other], truth, kind, swaps, difference)
+    pair_p = reached / (permutations + 1)
+    if correct == "holm":
+        pair_p = holm(pair_p)
+    p = np.ones((len(names), len(names)))
+    for (better, worse), value in zip(pairs, pair_p, strict=True):
+        p[better, worse] = p[worse, better] = value
+    return MetricComparison(names, [found[name] for name in names], p, _cluster(p, alpha), kind, alpha, correct)
+
+
+def _cluster(p: Array, alpha: float) -> list[int]:
+    """Best first, a metric opens a new cluster when it differs from some member of the current one."""
+    clusters: list[int] = []
+    number, start = 1, 0
+    for own in range(len(p)):
+        if (p[own, start:own] < alpha).any():
+            number, start = number + 1, own
+        clusters.append(number)
+    return clusters
+
+
+def _correlation(row: Array, truth: Array, kind: Kind, name: str) -> float:
+    """On items in an order of their own, so that rounding does not depend on the order they came in."""
+    order = np.lexsort((truth, row))
+    found = correlation(row[order], truth[order], kind)
+    if np.isnan(found):
+        raise DataError(f"metric '{name}' is constant and correlates with nothing; leave it out of the comparison")
+    return found
+
+
+def _checked(values: Mapping[str, Array], truth: Array) -> tuple[dict[str, Array], Array]:
+    if len(values) < 2:
+        raise DataError(f"{len(values)} metric; expected at least 2 to compare")
+    metrics = {name: np.asarray(row, dtype=np.float64) for name, row in values.items()}
+    truth = np.asarray(truth, dtype=np.float64)
+    if truth.ndim != 1 or len(truth) < 3:
+        raise DataError(f"a truth of shape {truth.shape}; expected a row of at least 3 numbers, one an item")
+    for title, row in {"the truth": truth, **{f"metric '{name}'": row for name, row in metrics.items()}}.items():
+        if row.shape != truth.shape:
+            raise DataError(f"{title} has values of shape {row.shape}; expected {truth.shape}, one an item")
+        if not np.isfinite(row).all():
+            raise DataError(f"{title} has values that are no finite numbers; expected a number for every item")
+    if truth.min() == truth.max():
+        raise DataError("a truth that is constant; expected one that tells items apart")
+    return metrics, truth
+
+
+def _check_options(kind: str, permutations: int, alpha: float, correct: str) -> None:
+    if kind not in ("pearson", "spearman", "kendall"):
+        raise UnknownName.among("correlation", kind, ("pearson", "spearman", "kendall"))
+    if correct not in ("none", "holm"):
+        raise UnknownName.among("correction", correct, ("none", "holm"))
+    if not 0 < alpha < 1:
+        raise OptionError(f"an alpha of {alpha:g}; expected a number between 0 and 1, such as 0.05")
+    if permutations < 100:
+        raise OptionError(f"{permutations} permutations; expected at least 100")

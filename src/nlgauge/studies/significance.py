@@ -1,0 +1,41 @@
+"""Which metrics of a study are told apart, and which are tied (paired permutation test, significance clusters)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.stats.clusters import compare_metrics
+from nlgauge.studies.base import Row
+from nlgauge.studies.tasks import Task
+
+ALPHA = 0.05
+
+
+def add_clusters(rows: list[Row], task: Task, truth: Array, *, permutations: int, seed: int) -> list[str]:
+    """Fill in `cluster` and `tied_with` of a task's rows, from the sets on which all of its metrics have a value.
+
+    Rows of metrics without a correlation stay as they are. Returns notes for the reader.
+    """
+    mine = {row["metric"]: row for row in rows if row["task"] == task.name and row["spearman"] is not None}
+    measured = [one for one in task.measured if one.label in mine]
+    if len(measured) < 2:
+        return []
+    common = np.logical_and.reduce([one.defined for one in measured])
+    notes = []
+    where = f" of {task.name}" if task.name else ""
+    if not common.all():
+        notes.append(f"metrics are compared on the {int(common.sum())} sets{where} where all have a value")
+    if common.sum() < 3 or np.ptp(truth[common]) == 0 or any(np.ptp(one.values[common]) == 0 for one in measured):
+        return [*notes, f"too few sets{where} have a value of every metric: no comparison between metrics"]
+    compared = compare_metrics(
+        {one.label: one.values[common] for one in measured},
+        truth[common],
+        permutations=permutations,
+        seed=seed,
+        alpha=ALPHA,
+    )
+    for name, cluster in zip(compared.names, compared.clusters, strict=True):
+        mine[name]["cluster"] = cluster
+        mine[name]["tied_with"] = compared.ties(name)
+    return notes

@@ -1,0 +1,421 @@
+"""Studies on small data: what they compute, what they refuse, and that order does not matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+import nlgauge
+from nlgauge.data.tables import Ratings
+from nlgauge.errors import DataError, OptionError
+from nlgauge.studies.base import Study
+from nlgauge.studies.decoding import draw_subsets
+from nlgauge.studies.nuggets import draw_balanced
+from tests.helpers import Outcome
+from tests.helpers import nlgauge as command
+
+WORDS = (
+    "the", "a", "of", "rain", "sun", "cat", "dog", "runs", "sleeps", "slowly", "today", "near", "far", "old", "new",
+    "river", "hill", "wind",
+)  # fmt: skip
+
+
+def made_sets(count: int = 40, seed: int = 0) -> nlgauge.ResponseSets:
+    """Sets whose variety grows with a parameter, half of them labelled diverse."""
+    rng = np.random.default_rng(seed)
+    responses, levels = [], []
+    for _ in range(count):
+        level = float(rng.integers(1, 11)) / 10
+        pool = WORDS[: 2 + int(level * 16)]
+        responses.append([" ".join(rng.choice(pool, 6)) for _ in range(4)])
+        levels.append(level)
+    return nlgauge.ResponseSets.of(
+        responses,
+        ids=[f"s{i}" for i in range(count)],
+        contexts=[f"context {i % 8}" for i in range(count)],
+        columns={
+            "temperature": levels,
+            "label": [int(level > 0.5) for level in levels],
+            "constant": [1.0] * count,
+            "human_mean": [level + 0.1 * rng.normal() for level in levels],
+            "human_std": [0.3] * count,
+            "task": ["x" if i % 2 else "y" for i in range(count)],
+        },
+    )
+
+
+def write_sets(folder: Path, **changes: Any) -> Path:
+    changed = [pl.Series(name, values, strict=False) for name, values in changes.items()]
+    made_sets().to_polars().with_columns(changed).write_ndjson(folder / "sets.jsonl")
+    return folder / "sets.jsonl"
+
+
+def run(folder: Path, *arguments: str) -> Outcome:
+    return command("study", *arguments, cwd=folder, cache=folder / "cache")
+
+
+STUDIES: dict[str, Callable[[Any], Study]] = {
+    "content": lambda data: nlgauge.content_test(data, ["distinct", "self-bleu"], permutations=100),
+    "decoding": lambda data: nlgauge.decoding_test(
+        data, ["distinct", "cos-sim"], columns=["human_mean"], subset=20, repeats=10, permutations=100
+    ),
+    "ranking": lambda data: nlgauge.ranking_test(data, ["distinct"], parameter="temperature"),
+    "correlation": lambda data: nlgauge.correlation_study(data, ["distinct"], truth="human_mean"),
+    "nuggets": lambda data: nlgauge.build_nuggets(data, group=10),
+    "stability": lambda data: nlgauge.stability(
+        data, column="human_mean", truth="temperature", sets=[10, 40], per_set=[1, 10], repeats=20
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_gives_rows_a_signature_frames_and_a_chart(name: str, tmp_path: Path) -> None:
+    study = STUDIES[name](made_sets())
+    assert study.name == name
+    assert str(study.signature).startswith(f"{name}|")
+    document = json.loads(study.to_json())
+    assert document["study"] == name
+    assert document["rows"] == json.loads(json.dumps(list(study.rows)))
+    assert study.to_polars().height == len(study.rows) == len(study.to_pandas())
+    for ending in (".html", ".png", ".svg", ".pdf"):
+        nlgauge.save_chart(study.chart(), tmp_path / f"chart{ending}")
+        assert (tmp_path / f"chart{ending}").stat().st_size > 1000
+    with pytest.raises(OptionError, match=r"cannot be '\.gif'"):
+        nlgauge.save_chart(study.chart(), tmp_path / "chart.gif")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_order_of_sets_does_not_matter(name: str) -> None:
+    sets = made_sets()
+    shuffled = sets.select(np.random.default_rng(3).permutation(len(sets)))
+    one, other = STUDIES[name](sets), STUDIES[name](shuffled)
+    assert str(one.signature) == str(other.signature)
+    for a, b in zip(one.rows, other.rows, strict=True):
+        assert a.keys() == b.keys()
+        for key, value in a.items():
+            exact = value is None or isinstance(value, str | int) or (isinstance(value, list) and "distinct" in value)
+            assert b[key] == (value if exact else pytest.approx(value, abs=1e-12)), key
+
+
+def test_what_else_is_measured_does_not_matter() -> None:
+    sets = made_sets()
+    alone = nlgauge.content_test(sets, ["distinct"]).row("distinct")
+    among = nlgauge.content_test(sets, ["cos-sim", "distinct"], columns=["human_mean"]).row("distinct")
+    assert {k: v for k, v in alone.items() if k not in ("cluster", "tied_with")} == {
+        k: v for k, v in among.items() if k not in ("cluster", "tied_with")
+    }
+
+
+def test_metrics_that_fall_with_diversity_are_turned_round_and_this_is_said() -> None:
+    study = nlgauge.decoding_test(made_sets(), ["self-bleu"], significance=False)
+    assert study.row("self-bleu")["spearman"] > 0.3
+    assert any("self-bleu was negated" in note for note in study.notes)
+
+
+def test_a_column_makes_tasks() -> None:
+    sets = made_sets()
+    study = nlgauge.decoding_test(sets, ["distinct"], by="task")
+    assert study.tasks == ["y", "x"]
+    parts = [sets.select(np.flatnonzero((sets.frame["task"] == name).to_numpy())) for name in study.tasks]
+    both = nlgauge.decoding_test(parts, ["distinct"], names=study.tasks)
+    assert [r["spearman"] for r in both.rows] == [r["spearman"] for r in study.rows]
+
+
+def test_top_k_goes_by_its_logarithm() -> None:
+    sets = made_sets()
+    frame = sets.to_polars().with_columns(top_k=(pl.col("temperature") * 10).cast(pl.Int64)).drop("temperature")
+    study = nlgauge.decoding_test(frame, ["distinct"], significance=False)
+    assert study.signature.options["scale"] == "log10"
+    values = nlgauge.score(sets, ["distinct"])[0].per_item
+    assert values is not None
+    logs = np.log10(frame["top_k"].to_numpy())
+    assert study.rows[0]["pearson"] == pytest.approx(np.corrcoef(values["value"].to_numpy(), logs)[0, 1])
+    zero = frame.with_columns(top_k=pl.when(pl.col("id") == "s1").then(0).otherwise(pl.col("top_k")))
+    with pytest.raises(DataError, match="0 has no logarithm"):
+        nlgauge.decoding_test(zero, ["distinct"])
+
+
+@given(st.lists(st.integers(0, 4), min_size=3, max_size=30), st.integers(0, 5), st.data())
+@settings(max_examples=60)
+def test_even_subsets_take_as_many_of_each_level_as_of_any_other(levels: list[int], seed: int, data: Any) -> None:
+    values = np.array(levels, dtype=float)
+    size = data.draw(st.integers(1, len(levels)))
+    for rows in draw_subsets(values, size, 3, "even", seed):
+        assert len(set(rows.tolist())) == size
+        taken = {level: int((values[rows] == level).sum()) for level in set(levels)}
+        for level, count in taken.items():
+            exhausted = count == levels.count(level)
+            assert exhausted or count >= max(taken.values()) - 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), min_size=4, max_size=40), st.integers(2, 10))
+def test_nuggets_are_balanced_in_every_group(pairs: list[tuple[int, int]], group: int) -> None:
+    values, classes = (np.array(side, dtype=float) for side in zip(*pairs, strict=True))
+    order = np.arange(len(values))
+    kept = set(draw_balanced(values, classes, order, group, 0).tolist())
+    ranked = np.argsort(values, kind="stable")
+    for start in range(0, len(values), group):
+        members = ranked[start : start + group]
+        low, high = (sum(int(i) in kept for i in members if classes[i] == c) for c in (0, 1))
+        assert low == high == min((classes[members] == 0).sum(), (classes[members] == 1).sum())
+
+
+def test_ranking_counts_ties_as_misses_and_pairs_sets_that_share_a_context() -> None:
+    sets = nlgauge.ResponseSets.of(
+        [["a b"], ["a c"], ["a d"], ["a e"]],
+        contexts=["one", "one", "two", "two"],
+        columns={"temperature": [0.1, 0.9, 0.1, 0.9], "score": [1.0, 2.0, 3.0, 3.0]},
+    )
+    with pytest.raises(DataError, match="2 pairs"):
+        nlgauge.ranking_test(sets, columns=["score"])
+    more = nlgauge.ResponseSets.of(
+        [["a"]] * 6,
+        contexts=["one", "one", "two", "two", "three", "three"],
+        columns={"temperature": [0.1, 0.9] * 3, "score": [1.0, 2.0, 3.0, 3.0, 5.0, 4.0]},
+    )
+    row = nlgauge.ranking_test(more, columns=["score"]).row("score")
+    assert (row["n"], row["ties"], row["accuracy"]) == (3, 1, pytest.approx(1 / 3))
+
+
+def test_ranking_pairs_at_random_where_no_context_is_shared() -> None:
+    frame = made_sets().to_polars().drop("context")
+    study = nlgauge.ranking_test(frame, ["distinct"])
+    assert any("paired at random" in note for note in study.notes)
+    assert 3 <= study.rows[0]["n"] <= 20
+
+
+def test_people_who_compare_two_sets_are_a_metric_of_the_ranking_test() -> None:
+    frame = pl.DataFrame({"id": list("abcd"), "temperature": [0.1, 0.4, 0.8, 1.0], "score": [1.0, 2.0, 3.0, 4.0]})
+    answers = [("a>b", "r1", -1), ("a>b", "r2", -1), ("c>a", "r1", 1), ("d>b", "r1", -1), ("d>b", "r2", 1)]
+    ratings = Ratings(
+        pl.DataFrame(answers, schema=["item", "rater", "value"], orient="row").with_columns(question=pl.lit("rnk"))
+    )
+    study = nlgauge.ranking_test(frame, columns=["score"], comparisons=ratings)
+    human = study.row("rnkHDS")
+    assert (human["n"], human["ties"], human["accuracy"]) == (3, 1, pytest.approx(2 / 3))
+    assert study.row("score")["accuracy"] == 1.0
+
+
+def rating_table(rows: list[tuple[str, str, str, float]], pairs: list[str] | None = None) -> Ratings:
+    frame = pl.DataFrame(rows, schema=["item", "rater", "question", "value"], orient="row")
+    return Ratings(frame if pairs is None else frame.with_columns(pair=pl.Series(pairs)))
+
+
+def test_ratings_of_sets_and_of_pairs_are_metrics() -> None:
+    rows = [(f"s{i}", rater, "abs", float(i + shift)) for i in range(4) for rater, shift in (("r", 0), ("q", 1))]
+    frame = pl.DataFrame({"id": [f"s{i}" for i in range(4)], "temperature": [0.1, 0.2, 0.3, 0.4]})
+    study = nlgauge.decoding_test(frame, ratings=rating_table(rows))
+    assert study.row("abs")["spearman"] == pytest.approx(1)
+    similar = [(f"s{i}", "r", "sim", float(5 - i)) for i in range(4) for _ in range(3)]
+    study = nlgauge.decoding_test(frame, ratings=rating_table(similar, ["0-1", "0-2", "1-2"] * 4))
+    assert study.row("sim")["spearman"] == pytest.approx(1), "more similar pairs are less diverse"
+    with pytest.raises(DataError, match="ratings of 'nobody'"):
+        nlgauge.decoding_test(frame, ratings=rating_table([*rows, ("nobody", "r", "abs", 1.0)]))
+
+
+def test_stability_of_single_ratings_equals_a_slow_version_when_nothing_is_random() -> None:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"id": [f"s{i}" for i in range(30)], "label": [i % 2 for i in range(30)]})
+    rows = [
+        (f"s{i}", f"r{r}", "abs", float(np.clip(2 + i % 2 + rng.normal(), 1, 5))) for i in range(30) for r in range(5)
+    ]
+    study = nlgauge.stability(
+        frame, ratings=rating_table(rows), repeats=200, per_set=[1, 5], sets=[30, 100], price=0.18
+    )
+    by_plan = {(row["sets"], row["ratings"]): row for row in study.rows}
+    means = pl.DataFrame(rows, schema=["item", "rater", "question", "value"], orient="row").group_by("item").agg(
+        pl.col("value").mean()
+    )  # fmt: skip
+    scores = dict(means.iter_rows())
+    whole = spearmanr([scores[f"s{i}"] for i in range(30)], [i % 2 for i in range(30)])[0]
+    assert by_plan[30, 5]["spearman"] == pytest.approx(whole, abs=0.05)
+    assert by_plan[30, 1]["spearman"] < by_plan[30, 5]["spearman"]
+    assert by_plan[100, 5]["spearman_sd"] < by_plan[30, 5]["spearman_sd"]
+    assert by_plan[100, 5]["cost"] == pytest.approx(0.18 * 100 * 5)
+
+
+def test_simulated_ratings_behave_as_drawn_ones_do() -> None:
+    rng = np.random.default_rng(1)
+    answers = np.clip(np.rint(2.5 + np.arange(60)[:, None] % 2 + rng.normal(size=(60, 10))), 1, 5)
+    frame = pl.DataFrame(
+        {
+            "id": [f"s{i}" for i in range(60)], "label": [i % 2 for i in range(60)], "abs_mean": answers.mean(axis=1),
+            "abs_std": answers.std(axis=1),
+        }
+    )  # fmt: skip
+    rows = [(f"s{i}", f"r{r}", "abs", float(answers[i, r])) for i in range(60) for r in range(10)]
+    options: dict[str, Any] = {"sets": [60], "per_set": [1, 4, 10], "repeats": 300}
+    drawn = nlgauge.stability(frame, ratings=rating_table(rows), **options)
+    simulated = nlgauge.stability(frame, column="abs_mean", **options)
+    assert "simulated" in str(simulated.signature)
+    for a, b in zip(drawn.rows, simulated.rows, strict=True):
+        assert a["spearman"] == pytest.approx(b["spearman"], abs=0.03)
+        assert a["spearman_sd"] == pytest.approx(b["spearman_sd"], abs=0.03)
+
+
+def test_agreement_filters_raters_rescales_and_says_so() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.integers(1, 50, 10).astype(float)
+    rows = [(f"i{i}", f"good{r}", "div", float(truth[i] + rng.normal())) for i in range(10) for r in range(4)]
+    rows += [(f"i{i}", "bad", "div", float(rng.integers(1, 50))) for i in range(10)]
+    rows += [("i0", "once", "div", float(truth[0]))]
+    plain = nlgauge.agreement_study(rating_table(rows))
+    filtered = nlgauge.agreement_study(rating_table(rows), drop_below=0.65, rescale_to=(0, 10))
+    assert plain.rows[0]["alpha"] < filtered.rows[0]["alpha"]
+    assert filtered.rows[0]["dropped"] == ["bad"]
+    assert filtered.rows[0]["raters"] == 5
+    assert any("one rating only" in note for note in filtered.notes)
+    assert {"question", "alpha", "level", "raters", "items"} <= filtered.rows[0].keys()
+    assert filtered.scores["score"].is_between(0, 10).all()
+    assert filtered.chart().to_dict()
+
+
+def test_agreement_on_published_ratings(research_data: Path) -> None:
+    stories = json.loads((research_data / "openmeva" / "mans_roc.json").read_text())
+    rows = [
+        (f"{id}-{model}", f"rater {place}", "quality", float(value))
+        for id, story in stories.items()
+        for model, text in story["gen"].items()
+        for place, value in enumerate(text["score"])
+    ]
+    study = nlgauge.agreement_study(rating_table(rows), scale=(1, 5), interval=nlgauge.Interval(resamples=100))
+    assert study.rows[0]["alpha"] == pytest.approx(0.771, abs=5e-4)
+    assert study.rows[0]["items"] == 1000
+
+
+BAD: list[tuple[str, dict[str, Any], list[str], str]] = [
+    ("content", {"label": [1] * 40}, [], "1 different labels"),
+    ("content", {"label": list(range(40))}, [], "40 different labels"),
+    ("content", {"label": [None, *[0, 1] * 19, 1]}, [], "no finite value"),
+    ("decoding", {"temperature": [0.5] * 40}, [], "all sets have 0.5"),
+    ("decoding", {"temperature": ["hot"] * 40}, [], "expected a number"),
+    ("decoding", {}, ["--subset", "41"], "subsets of 41 sets"),
+    ("decoding", {}, ["--subset", "2"], "at least 2 of at least 3"),
+    ("decoding", {}, ["--column", "nothing"], "no such column"),
+    ("decoding", {}, ["--column", "nothing*"], "no column of numbers is named so"),
+    ("decoding", {}, ["--parameter", "nothing"], "no such column"),
+    ("decoding", {}, ["-m", "distinct:over=corpus"], "measures a whole corpus"),
+    ("ranking", {}, ["--pairs", "1"], "1 pairs"),
+    ("nuggets", {}, ["--group", "1"], "groups of 1"),
+    ("correlation", {}, ["--truth", "constant"], "all items have 1"),
+    ("stability", {}, ["--truth", "temperature"], "name a file of ratings"),
+    ("stability", {}, ["--truth", "temperature", "--column", "temperature"], "no standard deviations"),
+    ("stability", {}, ["--column", "human_mean", "--per-set", "11"], "at most 10"),
+    ("content", {}, ["--format", "odd"], "--format odd"),
+    ("content", {}, ["--chart", "x.gif"], "cannot be '.gif'"),
+    ("content", {}, ["--directions", "up"], "directions 'up'"),
+]
+
+
+@pytest.mark.parametrize(("study", "changes", "options", "message"), BAD)
+def test_bad_input_is_an_error_that_says_what_to_do(
+    tmp_path: Path, study: str, changes: dict[str, Any], options: list[str], message: str
+) -> None:
+    file = write_sets(tmp_path, **changes)
+    done = run(tmp_path, study, str(file), *options)
+    assert done.code == 2
+    assert done.out == ""
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_fewer_than_three_sets_are_refused() -> None:
+    with pytest.raises(DataError, match="2 sets; expected at least 3"):
+        nlgauge.content_test(made_sets().select(np.arange(2)), ["distinct"])
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv", "json"])
+def test_a_constant_metric_has_no_correlation_and_no_nan(tmp_path: Path, form: str) -> None:
+    file = write_sets(tmp_path)
+    done = run(
+        tmp_path,
+        "content",
+        str(file),
+        "--column",
+        "constant",
+        "-m",
+        "distinct",
+        "--format",
+        form,
+        "--permutations",
+        "100",
+    )
+    assert done.code == 0, done.err
+    assert "nan" not in done.out.lower()
+    assert "constant is the same on all sets" in done.out + done.err
+    if form == "json":
+        assert json.loads(done.out)["rows"][1]["spearman"] is None
+
+
+def test_sets_without_a_value_are_left_out_and_counted() -> None:
+    frame = made_sets().to_polars()
+    holes = frame.with_columns(human_mean=pl.when(pl.col("id") == "s3").then(None).otherwise(pl.col("human_mean")))
+    study = nlgauge.content_test(holes, ["distinct"], columns=["human_mean"], permutations=100)
+    assert study.row("human_mean")["n"] == 39
+    assert study.row("distinct")["n"] == 40
+    assert any("no value on 1 of 40 sets" in note for note in study.notes)
+    assert any("39 sets" in note for note in study.notes)
+    as_nan = holes.with_columns(pl.col("human_mean").fill_null(float("nan")))
+    assert nlgauge.content_test(as_nan, columns=["human_mean"]).row("human_mean")["n"] == 39
+    with pytest.raises(DataError, match="infinite on set 's3'"):
+        nlgauge.content_test(
+            frame.with_columns(human_mean=pl.when(pl.col("id") == "s3").then(float("inf")).otherwise(1.0)),
+            columns=["human_mean"],
+        )
+
+
+def test_several_files_are_columns_of_one_table(tmp_path: Path) -> None:
+    for name, seed in (("one", 0), ("two", 1)):
+        made_sets(seed=seed).to_polars().write_ndjson(tmp_path / f"{name}.jsonl")
+    files = [str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")]
+    done = run(tmp_path, "content", *files, "-m", "distinct", "--format", "markdown", "--no-significance")
+    assert done.out.splitlines()[0] == "| metric | one rho | one OCA | two rho | two OCA |"
+    latex = run(tmp_path, "content", *files, "--tasks", "a_1,b", "-m", "distinct", "-f", "latex", "--no-significance")
+    assert r"metric & a\_1 rho & a\_1 OCA & b rho & b OCA \\" in latex.out
+    long = run(tmp_path, "content", *files, "-m", "distinct", "-f", "csv", "--no-significance")
+    assert [line.split(",")[0] for line in long.out.splitlines()] == ["task", "one", "two"]
+
+
+def test_labels_can_be_words(tmp_path: Path) -> None:
+    sets = made_sets()
+    words = sets.to_polars().with_columns(
+        label=pl.when(pl.col("label") == 1).then(pl.lit("rich")).otherwise(pl.lit("poor"))
+    )
+    study = nlgauge.content_test(words, ["distinct"], high="rich")
+    assert study.rows[0]["spearman"] == nlgauge.content_test(sets, ["distinct"]).rows[0]["spearman"]
+    with pytest.raises(DataError, match="expected a number"):
+        nlgauge.content_test(words, ["distinct"])
+    with pytest.raises(DataError, match="no set has the label 'high'"):
+        nlgauge.content_test(words, ["distinct"], high="high")
+
+
+def test_hostile_texts_do_not_leave_their_place(tmp_path: Path) -> None:
+    nasty = "</script><script>alert(1)</script>"
+    frame = made_sets().to_polars().with_columns(context=pl.lit(nasty), task=pl.lit(nasty + "\n| a & b"))
+    study = nlgauge.decoding_test(frame, ["distinct"], by="task")
+    nlgauge.save_chart(study.chart(), tmp_path / "chart.html")
+    page = (tmp_path / "chart.html").read_text()
+    assert "<script>alert" not in page
+    frame.write_ndjson(tmp_path / "sets.jsonl")
+    done = run(tmp_path, "decoding", str(tmp_path / "sets.jsonl"), "--by", "task", "-f", "csv")
+    assert done.code == 0
+
+
+def test_a_rater_with_one_rating_and_ratings_off_the_scale(tmp_path: Path) -> None:
+    rows = "item,rater,question,value\na,r,q,1\nb,r,q,5\na,s,q,2\nb,s,q,4\nc,t,q,3\n"
+    (tmp_path / "r.csv").write_text(rows)
+    done = run(tmp_path, "agreement", str(tmp_path / "r.csv"), "--scale", "1:5", "--drop-below", "0.65")
+    assert done.code == 0, done.err
+    assert "one rating only" in done.out
+    refused = run(tmp_path, "agreement", str(tmp_path / "r.csv"), "--scale", "1:4")
+    assert refused.code == 2
+    assert "line 3" in refused.err
