@@ -59,6 +59,9 @@ bench: $(VENV)/.installed-test
 
 papers: $(VENV)/.installed $(VENV)/.models
 	$(BIN)/nlgauge models fetch mpnet
+	$(BIN)/python -m papers.diversity
+	$(BIN)/python -m papers.ead
+	$(BIN)/python -m papers.tester
 	$(BIN)/python -m papers.content_metric
 
 clean:

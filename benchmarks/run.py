@@ -13,9 +13,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 
-import resampling
 from bench_setup import Bench
-from cases import cosine, distinct, embedding, large, logprobs, self_bleu
+from cases import cosine, distinct, embedding, large, logprobs, resampling, self_bleu
 from programs import ProgramError
 from results import Section
 

@@ -6,8 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
+EAD_TABLE = Path(__file__).parent / "ead_table2.csv"
 CONTENT = {
     "table4": {
         "story": "conTest/con_test_200_with_hds_story_gen.csv",
@@ -24,15 +23,3 @@ DECODING_HUMAN = {task: f"decTest/dec_test_200_with_hds_{task}_gen.csv" for task
 def printed() -> dict[str, Any]:
     """Everything that the papers print."""
     return tomllib.loads((Path(__file__).parent / "printed.toml").read_text(encoding="utf-8"))
-
-
-def ead_table() -> pl.DataFrame:
-    """Table 2 of the EAD paper: a row a method and dataset."""
-    table = printed()["ead"]["table2"]
-    return pl.concat(
-        [
-            pl.DataFrame({"dataset": [name] * len(table["methods"]), "method": table["methods"], **columns})
-            for name, columns in table.items()
-            if name != "methods"
-        ]
-    )

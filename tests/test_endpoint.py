@@ -50,7 +50,12 @@ def answer_to(model: CausalModel, request: dict[str, Any], mood: str) -> dict[st
             max_new_tokens=request["max_tokens"],
             stop=tuple(request.get("stop", ())),
         )
-        return {"choices": [{"text": " " + model.generate([prompt], sampling, [request["seed"]])[0]}], "usage": usage}
+        text = " " + model.generate([prompt], sampling, [request["seed"]])[0]
+        if mood == "line breaks first":
+            text = "\n\n" + text
+        for stop in request.get("stop", ()):
+            text = text.partition(stop)[0]
+        return {"choices": [{"text": text}], "usage": usage}
     scored = model.score([""], [[prompt]])[0][0]
     pieces = model.tokenizer(prompt, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     tokens, values = list(scored.tokens), scored.logprobs.tolist()
@@ -212,6 +217,16 @@ def test_an_endpoint_writes_what_the_model_behind_it_writes(connect: Any, local:
         assert remote.generate(PROMPTS, sampling, [3, 4]) == local.generate(PROMPTS, sampling, [3, 4])
     with pytest.raises(OptionError, match="beam"):
         remote.generate(PROMPTS, Sampling(beams=2), [1, 2])
+
+
+def test_line_breaks_that_a_server_begins_with_stop_nothing(connect: Any, server: Server, local: CausalModel) -> None:
+    server.mood = "line breaks first"
+    greedy: dict[str, Any] = {"temperature": 0, "max_new_tokens": 6}
+    expected = local.generate(PROMPTS, Sampling(**greedy), [0, 0])
+    assert all(expected)
+    assert connect().generate(PROMPTS, Sampling(**greedy), [0, 0]) == expected
+    assert connect().generate(PROMPTS, Sampling(**greedy, stop=("\n", "\nQ:", "END")), [0, 0]) == expected
+    assert [asked.get("stop") for asked in server.asked] == [None, None, ["END"], ["END"]]
 
 
 def test_a_second_run_asks_nothing(connect: Any, server: Server) -> None:

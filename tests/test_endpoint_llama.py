@@ -239,6 +239,7 @@ def test_sampling_means_what_it_says(connect: Any, server: LlamaLike) -> None:
         assert remote.generate([PROMPT], sampling, [3]) == local.generate([PROMPT], sampling, [3])
     assert remote.generate([PROMPT], Sampling(max_new_tokens=1), [2**32 - 1]) is not None
     assert [(a["top_k"], a["top_p"]) for a in server.asked] == [(0, 1.0), (0, 1.0), (50, 0.9), (0, 1.0)]
+    assert not any("stop" in asked for asked in server.asked)
 
 
 def test_a_second_run_asks_nothing(connect: Any, server: LlamaLike) -> None:

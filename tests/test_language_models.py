@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from nlgauge.errors import DataError, ModelError, OptionError, UnknownName
-from nlgauge.models.causal import CausalModel
+from nlgauge.models.causal import CausalModel, _CausalDecoding
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.language import LanguageModel, Sampling, TokenLogprobs, load_language_model
 from nlgauge.models.seq2seq import Seq2SeqModel
-from nlgauge.models.transformers_model import Row
+from nlgauge.models.transformers_model import Row, no_gradients
 
 PROMPTS = [
     "Question: what would you like to do this weekend with your friends, if the weather is good?\nAnswer:",
@@ -331,6 +331,41 @@ def test_a_continuation_depends_on_its_prompt_and_seed_only(smollm2: CausalModel
     assert smollm2.generate(prompts[::-1], sampling, seeds[::-1]) == together[::-1]
     assert [smollm2.generate([p], sampling, [s])[0] for p, s in zip(prompts, seeds, strict=True)] == together
     assert together[2] != together[3]
+
+
+def test_rows_of_one_prompt_read_it_once(smollm2: CausalModel) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def watch(module: Any, args: Any, kwargs: Any) -> None:
+        seen.append(tuple(kwargs["input_ids"].shape))
+
+    hook = smollm2.model.register_forward_pre_hook(watch, with_kwargs=True)
+    try:
+        smollm2.generate(PROMPTS[1:] * 3, Sampling(max_new_tokens=2, stop=()), range(6))
+    finally:
+        hook.remove()
+    longest = len(smollm2.encode([smollm2.start_context + PROMPTS[1]])[0])
+    assert seen == [(2, longest), (6, 1)]
+
+
+def test_a_model_that_cannot_share_a_prompt_writes_the_same(smollm2: CausalModel) -> None:
+    class Apart(_CausalDecoding):
+        def keep(self, rows: list[int]) -> bool:
+            return False
+
+    sampling, seeds = Sampling(max_new_tokens=6), list(range(4))
+    rows = [smollm2._to_continue(prompt, sampling) for prompt in PROMPTS[1:] * 2]
+    with no_gradients():
+        apart = smollm2._continue(Apart(smollm2, rows), sampling, seeds)
+    assert apart == smollm2.generate(PROMPTS[1:] * 2, sampling, seeds)
+
+
+def test_short_rows_go_in_larger_batches(tiny_t5: Path) -> None:
+    model = load_language_model(str(tiny_t5), batch_size=16)
+    assert isinstance(model, Seq2SeqModel)
+    assert [model._rows_at_once(length) for length in (8, 64, 128, 300, 5000)] == [128, 128, 64, 16, 16]
+    model.batch_size = 1
+    assert model._rows_at_once(8) == 1
 
 
 def test_samples_follow_the_model(smollm2: CausalModel) -> None:

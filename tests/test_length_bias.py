@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,6 +13,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from papers.ead import CORPORA
+from papers.utterances import READERS
 
 import nlgauge
 from nlgauge.drawing import save_chart
@@ -36,21 +37,10 @@ def values(study: LengthBias, line: str, column: str = "mean") -> list[Any]:
     return study.curves.filter(pl.col("metric") == line)[column].to_list()
 
 
-def daily_dialog(folder: Path) -> list[str]:
-    turns = (folder / "dailydialog" / "dialogues_train.txt").read_text(encoding="utf-8").split("__eou__")
-    return [turn.strip() for turn in turns if turn.strip()]
-
-
-def open_subtitles(folder: Path) -> list[str]:
-    lines = (folder / "opensubtitles" / "test.txt").read_text(encoding="utf-8").split("\n")
-    parts = [part for line in lines for part in re.sub(r"^\d+ ", "", line).replace("\\'", "'").split("\t")]
-    return [part.strip() for part in parts if part.strip()]
-
-
 @pytest.fixture(scope="module")
 def corpora(research_data: Path) -> LengthBias:
-    texts = [daily_dialog(research_data), open_subtitles(research_data)]
-    return length_bias(texts, names=["DailyDialog", "OpenSubtitles"])
+    texts = [list(READERS[name](research_data / path)) for name, path in CORPORA.values()]
+    return length_bias(texts, names=list(CORPORA))
 
 
 @pytest.mark.parametrize("task", ["DailyDialog", "OpenSubtitles"])

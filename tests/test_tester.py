@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import nlgauge
 from nlgauge.data.reading import read_sets
 from nlgauge.errors import DataError, OptionError, OutputError
-from nlgauge.models.language import Sampling
+from nlgauge.models.language import Sampling, load_language_model
 from nlgauge.models.ngram import NgramModel
 from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
 from tests.helpers import nlgauge as command_line
@@ -88,8 +93,6 @@ def test_metrics_rise_with_temperature(undisturbed: Path) -> None:
 
 
 def test_a_response_depends_on_its_own_context_and_value_only(model: str, tmp_path: Path) -> None:
-    from nlgauge.models.language import load_language_model
-
     loaded = load_language_model(model)
     contexts = [("one", "I like to"), ("two", "She went to")]
     plan = GenerationPlan(
@@ -106,9 +109,49 @@ def test_a_response_depends_on_its_own_context_and_value_only(model: str, tmp_pa
     assert wanted["responses"].to_list() == alone["responses"].to_list()
 
 
-def test_another_run_is_not_resumed(model: str, tmp_path: Path) -> None:
-    from nlgauge.models.language import load_language_model
+class Watched(NgramModel):
+    """A model that counts the rows of each call."""
 
+    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+        self.calls = [*getattr(self, "calls", []), len(prompts)]
+        return super().generate(prompts, sampling, seeds)
+
+
+SMALL_PLAN = GenerationPlan(
+    model="ngram", sweep=Sweep("temperature", (0.5, 1.0)), sampling=Sampling(max_new_tokens=5), responses=50, seed=1
+)
+SMALL_CONTEXTS = [(str(i), f"the {animal}") for i, animal in enumerate(("cat", "dog", "bird", "fish", "cow"))]
+
+
+def test_sets_of_one_value_are_written_several_a_call(tmp_path: Path) -> None:
+    watched = Watched.train(["the cat sat on the mat", "the dog saw the cat"], order=2)
+    assert isinstance(watched, Watched)
+    generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "sets.jsonl")
+    assert watched.calls == [100, 100, 50] * 2
+
+
+def test_a_batch_that_was_kept_in_part_is_computed_again_as_a_whole(tmp_path: Path) -> None:
+    watched = Watched.train(["the cat sat on the mat", "the dog saw the cat"], order=2)
+    assert isinstance(watched, Watched)
+    whole = generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "whole.jsonl")
+    kept = [{"id": row["id"], "responses": row["responses"]} for row in whole.head(3).to_dicts()]
+    lines = [{"run": SMALL_PLAN.digest(SMALL_CONTEXTS)}, *kept]
+    (tmp_path / ".cut.jsonl.journal").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    watched.calls = []
+    generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "cut.jsonl")
+    assert watched.calls == [100, 50, 100, 100, 50]
+    assert (tmp_path / "cut.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+
+
+def test_a_run_from_before_decoding_changed_is_not_resumed(model: str, tmp_path: Path) -> None:
+    about = json.dumps([asdict(SMALL_PLAN), SMALL_CONTEXTS], ensure_ascii=False, default=str)
+    before = hashlib.blake2b(about.encode("utf-8"), digest_size=16).hexdigest()
+    (tmp_path / ".out.jsonl.journal").write_text(json.dumps({"run": before}) + "\n")
+    with pytest.raises(OutputError, match="other settings or contexts"):
+        generate_sets(load_language_model(model), SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl")
+
+
+def test_another_run_is_not_resumed(model: str, tmp_path: Path) -> None:
     (tmp_path / ".out.jsonl.journal").write_text('{"run": "another"}\n')
     plan = GenerationPlan(model="ngram", sweep=Sweep("temperature", (1.0,)), sampling=Sampling(), responses=1, seed=1)
     with pytest.raises(OutputError, match="other settings or contexts"):
@@ -125,6 +168,53 @@ def test_smollm2_is_a_tester(smollm2: str, tmp_path: Path) -> None:
     sets = read_sets(str(output), columns=nlgauge.Columns(empty_cells="keep"))
     assert sets.frame["top_p"].to_list() == [0.5, 1.0]
     assert sets.sizes.tolist() == [2, 2]
+
+
+def test_a_model_that_begins_with_a_line_break_writes_the_line_after_it(smollm2: str) -> None:
+    import torch
+
+    threads = torch.get_num_threads()
+    model = load_language_model(smollm2, threads=1)
+    prompts = ["Do you want to go for a swim this afternoon?", "I just failed my driving test.", "What did you think?"]
+    try:
+        (breaks,) = model.score(prompts[:1], [["\n"]])[0]
+        assert np.exp(breaks.total) > 0.3
+        for sampling in (Sampling(temperature=0, max_new_tokens=12), Sampling(beams=2, max_new_tokens=8)):
+            alone = model.generate(prompts[:1], sampling, [0])
+            assert len(alone[0]) > 10
+            assert "\n" not in alone[0]
+            assert model.generate(prompts, sampling, [0, 0, 0])[:1] == alone
+        drawn = model.generate(prompts[:1] * 20, Sampling(temperature=0.7, max_new_tokens=12), range(20))
+        assert sum(not text for text in drawn) <= 4
+        assert not any("\n" in text for text in drawn)
+        assert model.generate(prompts[:1], Sampling(temperature=0, max_new_tokens=1), [0]) == [""]
+    finally:
+        torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("text", "stop", "left"),
+    [
+        ("\n\n Yes. \nNo.", ("\n",), "Yes."),
+        (" \n\t", ("\n",), ""),
+        ("\nYes.", (), "Yes."),
+        (" a dog. A cat", ("cat", "."), "a dog"),
+        ("\n\ndog", ("dog",), ""),
+        ("\nQ: Why?\nQ: How?", ("\nQ:",), "Q: Why?"),
+        ("\u3000\u2028so\n", ("\n",), "so"),
+    ],
+)
+def test_white_space_at_the_beginning_does_not_stop_a_continuation(text: str, stop: tuple[str, ...], left: str) -> None:
+    sampling = Sampling(stop=stop)
+    assert sampling.cut(text) == left
+    assert sampling.stops(text) == any(part in text.lstrip() for part in stop)
+
+
+@given(st.text("\n ab", max_size=12), st.text("\n ab", min_size=1, max_size=3))
+def test_stopping_while_writing_and_cutting_afterwards_agree(text: str, stop: str) -> None:
+    sampling = Sampling(stop=(stop,))
+    written = next((text[:end] for end in range(len(text) + 1) if sampling.stops(text[:end])), text)
+    assert sampling.cut(written) == sampling.cut(text)
 
 
 def test_sweeps_are_linear_or_logarithmic() -> None:
@@ -159,7 +249,7 @@ def test_empty_responses_are_told_and_a_template_may_break_lines(tmp_path: Path)
     folders: dict[str, Any] = {"cwd": tmp_path, "cache": tmp_path / "cache"}
     run = command_line("generate", "-o", "a.jsonl", *arguments, "--no-progress", **folders)
     assert run.code == 0, run.err
-    assert "2 of 2 responses are empty: the model ended there; a template such as --template" in run.err
+    assert "2 of 2 responses are empty: the model ended there or wrote only white space; a template" in run.err
     lines = ["--template", r"{context}\nno, well,"]
     run = command_line("generate", "-o", "b.jsonl", *arguments, *lines, "--no-progress", **folders)
     assert "empty" not in run.err

@@ -35,8 +35,8 @@ def generate_command(
 ) -> None:
     """Write response sets with a language model while a decoding parameter is swept.
 
-    Every response has a seed of its own, made from the context, the value and its place; a killed run goes on where it
-    was and gives the same file.
+    A response is the first line that the model writes; line breaks before it are ignored. Every response has a seed of
+    its own, made from the context, the value and its place; a killed run goes on where it was and gives the same file.
 
     Example: nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:20 --limit 3
     """
@@ -59,8 +59,8 @@ def generate_command(
     texts = frame["responses"].explode()
     if empty := int((texts == "").sum()):
         print(
-            f"nlgauge: warning: {empty} of {len(texts)} responses are empty: the model ended there; a template such as "
-            "--template 'Question: {context}\\nAnswer:' may help",
+            f"nlgauge: warning: {empty} of {len(texts)} responses are empty: the model ended there or wrote only white "
+            "space; a template such as --template 'A: {context}\\nB:' may help",
             file=sys.stderr,
         )
     print(f"nlgauge: wrote {len(frame)} sets to {output}", file=sys.stderr)

@@ -37,6 +37,7 @@ def content_command(
     chart: options.Chart = None,
     significance: options.Significance = True,
     permutations: options.Permutations = 1000,
+    over: options.Over = "auto",
     level: inputs.Level = 0.95,
     resamples: inputs.Resamples = 1000,
     seed: inputs.Seed = 12345,
@@ -48,6 +49,7 @@ def content_command(
     device: inputs.Device = "",
     batch_size: inputs.BatchSize = 0,
     threads: inputs.Threads = 0,
+    progress: inputs.Progress = True,
 ) -> None:
     """Content test: does a metric tell high content diversity from low? Spearman, Pearson, OCA with its threshold.
 
@@ -66,7 +68,8 @@ def content_command(
         tuple(metric or ()),
         columns=tuple(column or ()), ratings=ratings, label=label, high=high, directions=directions,  # type: ignore[arg-type]
         significance=significance, permutations=permutations, interval=options.interval(level, resamples, seed), by=by,
-        decimals=decimals, names=options.names(tasks),
+        decimals=decimals, over=over,  # type: ignore[arg-type]
+        progress=progress, names=options.names(tasks),
     )  # fmt: skip
     options.show(study, format, chart)
 
@@ -94,6 +97,7 @@ def decoding_command(
     chart: options.Chart = None,
     significance: options.Significance = True,
     permutations: options.Permutations = 1000,
+    over: options.Over = "auto",
     level: inputs.Level = 0.95,
     resamples: inputs.Resamples = 1000,
     seed: inputs.Seed = 12345,
@@ -105,6 +109,7 @@ def decoding_command(
     device: inputs.Device = "",
     batch_size: inputs.BatchSize = 0,
     threads: inputs.Threads = 0,
+    progress: inputs.Progress = True,
 ) -> None:
     """Decoding test: does a metric follow a parameter of the generator, or any other column?
 
@@ -125,7 +130,9 @@ def decoding_command(
         tuple(metric or ()),
         columns=tuple(column or ()), ratings=ratings, parameter=parameter, scale=scale, subset=subset,  # type: ignore[arg-type]
         repeats=repeats, draw=draw, significance=significance, permutations=permutations,  # type: ignore[arg-type]
-        interval=options.interval(level, resamples, seed), by=by, decimals=decimals, names=options.names(tasks),
+        interval=options.interval(level, resamples, seed), by=by, decimals=decimals,
+        over=over,  # type: ignore[arg-type]
+        progress=progress, names=options.names(tasks),
     )  # fmt: skip
     options.show(study, format, chart)
 
@@ -148,6 +155,7 @@ def ranking_command(
     decimals: options.Decimals = None,
     format: options.Format = "text",
     chart: options.Chart = None,
+    over: options.Over = "auto",
     level: inputs.Level = 0.95,
     resamples: inputs.Resamples = 1000,
     seed: inputs.Seed = 12345,
@@ -159,6 +167,7 @@ def ranking_command(
     device: inputs.Device = "",
     batch_size: inputs.BatchSize = 0,
     threads: inputs.Threads = 0,
+    progress: inputs.Progress = True,
 ) -> None:
     """Ranking test: which of two sets was made with more diversity? A tie is a miss.
 
@@ -173,7 +182,9 @@ def ranking_command(
         tuple(metric or ()),
         columns=tuple(column or ()), ratings=ratings, comparisons=comparisons, parameter=parameter,
         scale=scale, pair_by=pair_by, pairs=pairs,  # type: ignore[arg-type]
-        interval=options.interval(level, resamples, seed), by=by, decimals=decimals, names=options.names(tasks),
+        interval=options.interval(level, resamples, seed), by=by, decimals=decimals,
+        over=over,  # type: ignore[arg-type]
+        progress=progress, names=options.names(tasks),
     )  # fmt: skip
     options.show(study, format, chart)
 
@@ -201,6 +212,7 @@ def correlation_command(
     device: inputs.Device = "",
     batch_size: inputs.BatchSize = 0,
     threads: inputs.Threads = 0,
+    progress: inputs.Progress = True,
 ) -> None:
     """Agreement with people: Pearson, Spearman and Kendall, marked † below p = .1 and ‡ below p = .05.
 
@@ -214,7 +226,8 @@ def correlation_command(
         options.sources(files, input_format, responses, id, context, empty_cells),
         tuple(metric or ()),
         truth=truth, columns=tuple(column or ()), ratings=ratings, interval=options.interval(level, resamples, seed),
-        by=by, decimals=decimals, names=options.names(tasks),
+        by=by, decimals=decimals,
+        progress=progress, names=options.names(tasks),
     )  # fmt: skip
     options.show(study, format, chart)
 
@@ -240,6 +253,7 @@ def nuggets_command(
     id: inputs.Id = None,
     context: inputs.Context = None,
     empty_cells: inputs.EmptyCells = "error",
+    progress: inputs.Progress = True,
 ) -> None:
     """Build a subset in which form tells nothing about the label: sort by form, balance the classes group by group.
 
@@ -255,7 +269,8 @@ def nuggets_command(
         inputs.check_output(output, files)
     study = build_nuggets(
         options.sources(files, input_format, responses, id, context, empty_cells), metric,
-        column=column, label=label, high=high, group=group, seed=seed, by=by, names=options.names(tasks),
+        column=column, label=label, high=high, group=group, seed=seed, by=by,
+        progress=progress, names=options.names(tasks),
     )  # fmt: skip
     if output is not None:
         write_table(next(iter(study.responses.values())), output)

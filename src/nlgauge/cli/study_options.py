@@ -40,6 +40,12 @@ Label = Annotated[str | None, typer.Option(metavar="COL", help="Column of the tw
 High = Annotated[str | None, typer.Option(metavar="VALUE", help="The label of the diverse class; default: the larger.")]
 Parameter = Annotated[str | None, typer.Option(metavar="COL", help="Column of the diversity parameter.")]
 Scale = Annotated[str, typer.Option(metavar="auto|linear|log10", help="Scale of the parameter; auto: log10 of top_k.")]
+Over = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|contexts|sets", help="What intervals and tests resample; auto: contexts where sets share them."
+    ),
+]
 Decimals = Annotated[
     int | None, typer.Option(help="Round computed values; paper 1's released code rounds to 3 before it correlates.")
 ]

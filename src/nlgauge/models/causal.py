@@ -26,8 +26,8 @@ from nlgauge.models.transformers_model import (
     Tensor,
     TransformersModel,
     by_length,
-    drop_rows,
     no_gradients,
+    select_rows,
 )
 
 _CHAT_MARKER = re.compile(r"im_start|im_end|turn|eot_id|header|user|assistant|system|^<\|end\|>$")
@@ -204,17 +204,17 @@ class CausalModel(TransformersModel):
             input_ids=tokens, attention_mask=mask, past_key_values=past, use_cache=use_cache or past is not None, **more
         )
 
-    def _decoding(self, prompts: Sequence[str], sampling: Sampling) -> Decoding:
-        return _CausalDecoding(self, *self._left_padded(prompts, sampling))
-
-    def _left_padded(self, prompts: Sequence[str], sampling: Sampling) -> tuple[Tensor, Tensor]:
-        rows = [self._cut_prompt(self._start, self._prompt(prompt), sampling) for prompt in prompts]
-        if not all(rows):
+    def _to_continue(self, prompt: str, sampling: Sampling) -> Ids:
+        row = self._cut_prompt(self._start, self._prompt(prompt), sampling)
+        if not row:
             raise ModelError(f"{self.name} has no start token, and a prompt is empty; give a prompt or a start_context")
-        return self._pad(rows, left=True)
+        return row
 
-    def _beam_search(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
-        tokens, mask = self._left_padded(prompts, sampling)
+    def _decoding(self, prompts: Sequence[Ids]) -> Decoding:
+        return _CausalDecoding(self, prompts)
+
+    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
+        tokens, mask = self._pad(prompts, left=True)
         width = tokens.shape[1]
         found = self.model.generate(tokens, attention_mask=mask, **self._beam_options(sampling, width))
         return [sampling.cut(self._decode(row)) for row in found[:, width:].tolist()]
@@ -223,17 +223,36 @@ class CausalModel(TransformersModel):
 class _CausalDecoding:
     """Prompts padded on the left and continued in step, with keys and values kept."""
 
-    def __init__(self, model: CausalModel, tokens: Tensor, mask: Tensor) -> None:
-        self._model, self._tokens, self._mask = model, tokens, mask
+    def __init__(self, model: CausalModel, prompts: Sequence[Ids]) -> None:
+        self._model, self._prompts = model, prompts
+        self._tokens: Tensor = None
+        self._mask: Tensor = None
         self._past: Any = None
 
     def logits(self, tokens: list[int] | None) -> Tensor:
         """Scores of the next token a row."""
         import torch
 
-        if tokens is not None:
-            self._tokens = torch.tensor(tokens, device=self._mask.device)[:, None]
-            self._mask = torch.cat([self._mask, self._mask.new_ones((len(tokens), 1))], dim=1)
+        if tokens is None:
+            return self._read_prompts()
+        self._tokens = torch.tensor(tokens, device=self._mask.device)[:, None]
+        self._mask = torch.cat([self._mask, self._mask.new_ones((len(tokens), 1))], dim=1)
+        return self._step()
+
+    def _read_prompts(self) -> Tensor:
+        """Read each prompt once and share its keys and values among its rows, if the model can."""
+        places = {prompt: place for place, prompt in enumerate(dict.fromkeys(self._prompts))}
+        self._tokens, self._mask = self._model._pad(list(places), left=True)
+        logits = self._step()
+        rows = [places[prompt] for prompt in self._prompts]
+        if rows == list(places.values()):
+            return logits
+        if self.keep(rows):
+            return logits[rows]
+        self._tokens, self._mask, self._past = *self._model._pad(self._prompts, left=True), None
+        return self._step()
+
+    def _step(self) -> Tensor:
         more = {}
         if "position_ids" in self._model._parameters:
             positions = (self._mask.cumsum(1) - 1).clamp(min=0)
@@ -244,7 +263,7 @@ class _CausalDecoding:
 
     def keep(self, rows: list[int]) -> bool:
         """Drop the other rows."""
-        if not drop_rows(self._past, rows, self._mask):
+        if not select_rows(self._past, rows, self._mask):
             return False
         self._mask = self._mask[rows]
         return True

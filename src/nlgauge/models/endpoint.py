@@ -134,7 +134,10 @@ class EndpointModel(LanguageModel):
         return [[done[prompt, text] for text in group] for prompt, group in zip(prompts, texts, strict=True)]
 
     def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
-        """One continuation a prompt and its seed, one request each; how well a seed reproduces is up to the server."""
+        """One continuation a prompt and its seed, one request each; how well a seed reproduces is up to the server.
+
+        Stop strings that begin with white space are not sent but cut here, so the server may write more than is kept.
+        """
         check_to_generate(prompts, seeds)
         if sampling.beams > 1:
             raise OptionError("beams: completions endpoints have no beam search; expected beams=1; use a local model")
@@ -155,7 +158,9 @@ class EndpointModel(LanguageModel):
     def _generation(self, prompt: str, seed: int, sampling: Sampling) -> Request:
         request: Request = {"model": self.model, "prompt": self.start_context + prompt, "n": 1}
         request |= {"max_tokens": sampling.max_new_tokens}
-        request |= {"stop": list(sampling.stop)} if sampling.stop else {}
+        # The server would stop at white space that a continuation begins with, where `Sampling` ignores it.
+        stop = [text for text in sampling.stop if not text[0].isspace()]
+        request |= {"stop": stop} if stop else {}
         llama = request | self._llama.generation(sampling, seed)
         request |= {"temperature": sampling.temperature, "seed": seed}
         request |= {"top_p": sampling.top_p} if sampling.top_p < 1 else {}

@@ -21,6 +21,8 @@ from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.models.runtime import import_torch
 
 DTYPES = ("float32", "bfloat16", "float16")
+DECODING = 2
+"""The version of what `Sampling` means: raised when equal settings and seeds begin to give other continuations."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,9 @@ class Sampling:
     `temperature` 0 is greedy; `top_p` keeps the smallest set of tokens whose probabilities reach it and `top_k` the
     most probable ones (0: all); temperature comes first, then `top_k`, then `top_p`. `beams` above 1 is beam search,
     which is deterministic. A continuation ends at the model's end token, before the first string of `stop`, or after
-    `max_new_tokens`.
+    `max_new_tokens`. White space that it begins with is ignored before stop strings are looked for, since many models
+    begin with a line break; it counts towards `max_new_tokens` all the same, so that a model that writes nothing but
+    line breaks writes an empty continuation.
     """
 
     temperature: float = 1.0
@@ -97,10 +101,16 @@ class Sampling:
         """Whether every seed gives the same continuation."""
         return self.beams > 1 or self.temperature == 0
 
+    def stops(self, text: str) -> bool:
+        """Whether a continuation that begins with `text` has come to a stop string."""
+        begun = text.lstrip()
+        return any(stop in begun for stop in self.stop)
+
     def cut(self, text: str) -> str:
-        """The text before the first stop string, without white space around it."""
-        ends = [place for place in (text.find(stop) for stop in self.stop) if place >= 0]
-        return text[: min(ends)].strip() if ends else text.strip()
+        """What stands before the first stop string after leading white space, without white space around it."""
+        begun = text.lstrip()
+        ends = [place for place in (begun.find(stop) for stop in self.stop) if place >= 0]
+        return begun[: min(ends)].strip() if ends else begun.strip()
 
 
 class LanguageModel(ABC):
@@ -169,7 +179,8 @@ def load_language_model(
 
     `spec` is a catalogue name (`smollm2`), a folder, a hub name, `ngram:FOLDER`, or the address of an endpoint that
     speaks the OpenAI completions protocol (`http://host:port/v1#model-name`). `device`, `dtype` and `threads` (0: leave
-    as they are) concern local neural models; `batch_size` is rows at once, or requests at once for an endpoint.
+    as they are) concern local neural models; `batch_size` is rows at once (more if they are short), or requests at
+    once for an endpoint.
     """
     if dtype not in DTYPES:
         raise OptionError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")

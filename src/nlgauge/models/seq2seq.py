@@ -22,8 +22,8 @@ from nlgauge.models.transformers_model import (
     Tensor,
     TransformersModel,
     by_length,
-    drop_rows,
     no_gradients,
+    select_rows,
 )
 
 
@@ -110,19 +110,17 @@ class Seq2SeqModel(TransformersModel):
         _, mask = self._pad([(0,) * len(state) for state in states])
         return {"encoder_outputs": BaseModelOutput(last_hidden_state=hidden), "attention_mask": mask}
 
-    def _states(self, prompts: Sequence[str]) -> list[Tensor]:
-        sources = [self._source(prompt) for prompt in prompts]
-        distinct = list(dict.fromkeys(sources))
+    def _to_continue(self, prompt: str, sampling: Sampling) -> Ids:
+        self._cut_prompt(self._start, (), sampling)
+        return self._source(prompt)
+
+    def _decoding(self, prompts: Sequence[Ids]) -> Decoding:
+        distinct = list(dict.fromkeys(prompts))
         states = dict(zip(distinct, self._encode(distinct), strict=True))
-        return [states[source] for source in sources]
+        return _Seq2SeqDecoding(self, self._seen([states[row] for row in prompts]), [self._start] * len(prompts))
 
-    def _decoding(self, prompts: Sequence[str], sampling: Sampling) -> Decoding:
-        self._cut_prompt(self._start, (), sampling)
-        return _Seq2SeqDecoding(self, self._seen(self._states(prompts)), [self._start] * len(prompts))
-
-    def _beam_search(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
-        self._cut_prompt(self._start, (), sampling)
-        tokens, mask = self._pad([self._source(prompt) for prompt in prompts])
+    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
+        tokens, mask = self._pad(prompts)
         start, _ = self._pad([self._start] * len(prompts))
         width = start.shape[1]
         found = self.model.generate(
@@ -155,7 +153,7 @@ class _Seq2SeqDecoding:
         """Drop the other rows."""
         from transformers.modeling_outputs import BaseModelOutput
 
-        if not drop_rows(self._past, rows, self._tokens):
+        if not select_rows(self._past, rows, self._tokens):
             return False
         hidden = self._seen["encoder_outputs"].last_hidden_state[rows]
         mask = self._seen["attention_mask"][rows]

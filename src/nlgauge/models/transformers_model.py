@@ -5,10 +5,11 @@ the text is rounded up to a sixteenth of the window, so that texts of similar le
 A text that is longer than the window by itself slides: each further half window is scored with the half before it as
 context, and the prompt keeps at most half a window.
 
-Sampling is a loop of our own: each row draws one uniform number a step from its own seeded generator and inverts the
-cumulative distribution, in float64 and in the order of the vocabulary (sorted by probability, two tokens that are all
-but equal would change places by rounding alone). Batch companions therefore cannot change a continuation, but for a
-draw that falls within float rounding of the border between two tokens.
+Sampling is a loop of our own: each row has a seeded generator that gives every token of the vocabulary an exponential
+number a step, and the token whose number divided by its probability is smallest wins, which it does with just its
+probability. Rounding differs between batches of different shape; it changes the winner only where the best two are
+level within rounding, so that batch companions practically never change a continuation. (A uniform number through the
+cumulative distribution would: in its tail, borders are as close as the rounding errors that add up before them.)
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from nlgauge.models.runtime import out_of_memory
 
 Ids = tuple[int, ...]
 Tensor = Any
+_SHORT_TOKENS = 512
+_MOST_SHORT_ROWS = 8
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -114,11 +117,15 @@ class TransformersModel(LanguageModel):
         """Log-probabilities of each row's targets."""
 
     @abstractmethod
-    def _decoding(self, prompts: Sequence[str], sampling: Sampling) -> Decoding:
-        """Start to continue some prompts."""
+    def _to_continue(self, prompt: str, sampling: Sampling) -> Ids:
+        """What the model reads of a prompt that it is to continue."""
 
     @abstractmethod
-    def _beam_search(self, prompts: Sequence[str], sampling: Sampling) -> list[str]:
+    def _decoding(self, prompts: Sequence[Ids]) -> Decoding:
+        """Start to continue some prompts; equal ones are read once."""
+
+    @abstractmethod
+    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
         """The best continuation that beam search finds for each prompt."""
 
     @cached_property
@@ -159,20 +166,34 @@ class TransformersModel(LanguageModel):
     def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
         """One continuation a prompt and its seed; equal pairs are computed once."""
         check_to_generate(prompts, seeds)
+        read = {prompt: self._to_continue(prompt, sampling) for prompt in dict.fromkeys(prompts)}
         keys = [
-            (prompt, 0 if sampling.deterministic else int(seed)) for prompt, seed in zip(prompts, seeds, strict=True)
+            (read[prompt], 0 if sampling.deterministic else int(seed))
+            for prompt, seed in zip(prompts, seeds, strict=True)
         ]
         jobs = sorted(dict.fromkeys(keys), key=lambda job: (-len(job[0]), job))
 
-        def run(batch: Sequence[tuple[str, int]]) -> list[str]:
-            texts = [prompt for prompt, _ in batch]
+        def run(batch: Sequence[tuple[Ids, int]]) -> list[str]:
+            rows = [prompt for prompt, _ in batch]
             if sampling.beams > 1:
-                return self._beam_search(texts, sampling)
-            return self._continue(self._decoding(texts, sampling), sampling, [seed for _, seed in batch])
+                return self._beam_search(rows, sampling)
+            return self._continue(self._decoding(rows), sampling, [seed for _, seed in batch])
+
+        def how_many(jobs: Sequence[tuple[Ids, int]], start: int) -> int:
+            return self._rows_at_once(sampling.beams * (len(jobs[start][0]) + sampling.max_new_tokens))
 
         with no_gradients():
-            done = dict(zip(jobs, self._in_batches(jobs, run), strict=True))
+            done = dict(zip(jobs, self._in_batches(jobs, run, how_many), strict=True))
         return [done[key] for key in keys]
+
+    def _rows_at_once(self, length: int) -> int:
+        """How many rows of at most `length` tokens are continued together: the shorter, the more.
+
+        A step of few rows takes about as long as one of many, for it is spent on reading the weights.
+        """
+        if self.batch_size == 1:
+            return 1
+        return self.batch_size * min(_MOST_SHORT_ROWS, max(1, _SHORT_TOKENS // length))
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         """Tokens of texts, without any that the tokeniser would add."""
@@ -183,9 +204,7 @@ class TransformersModel(LanguageModel):
 
     def _continue(self, decoding: Decoding, sampling: Sampling, seeds: Sequence[int]) -> list[str]:
         """Draw token after token for every row; rows that have ended leave the batch."""
-        import torch
-
-        draws = [torch.Generator().manual_seed(seed) for seed in seeds]
+        draws = [np.random.default_rng(seed) for seed in seeds]
         chosen: list[list[int]] = [[] for _ in seeds]
         texts = [""] * len(seeds)
         ended = [False] * len(seeds)
@@ -201,11 +220,11 @@ class TransformersModel(LanguageModel):
                     continue
                 chosen[row].append(token)
                 texts[row] = self._decode(chosen[row])
-                ended[row] = any(stop in texts[row] for stop in sampling.stop)
+                ended[row] = sampling.stops(texts[row])
             going = [place for place, row in enumerate(active) if not ended[row]]
             if not going or step + 1 == sampling.max_new_tokens:
                 break
-            if 2 * len(going) <= len(active) and decoding.keep(going):
+            if 8 * len(going) <= 7 * len(active) and decoding.keep(going):
                 active = [active[place] for place in going]
             last = [chosen[row][-1] if chosen[row] else 0 for row in active]
             logits = self._check_numbers(decoding.logits(last))
@@ -307,8 +326,8 @@ class TransformersModel(LanguageModel):
         import torch
 
         def stopped(tokens: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG001 - the expected signature
-            texts = self.tokenizer.batch_decode(tokens[:, start:], skip_special_tokens=True)
-            return torch.tensor([any(stop in text for stop in sampling.stop) for text in texts], device=tokens.device)
+            ended = [sampling.stops(self._decode(row)) for row in tokens[:, start:].tolist()]
+            return torch.tensor(ended, device=tokens.device)
 
         options: dict[str, Any] = {
             "num_beams": sampling.beams,
@@ -334,8 +353,8 @@ class TransformersModel(LanguageModel):
         return self._shown[token]
 
 
-def drop_rows(past: Any, rows: list[int], like: Tensor) -> bool:
-    """Keep the keys and values of some rows only; False where the model cannot."""
+def select_rows(past: Any, rows: list[int], like: Tensor) -> bool:
+    """Go on with the keys and values of these rows, some left out or repeated; False where the model cannot."""
     import torch
 
     try:
@@ -345,8 +364,8 @@ def drop_rows(past: Any, rows: list[int], like: Tensor) -> bool:
     return True
 
 
-def _draw(logits: Tensor, sampling: Sampling, generator: Any) -> int:
-    """One token: a uniform number in [0, 1) taken through the inverse cumulative distribution.
+def _draw(logits: Tensor, sampling: Sampling, generator: np.random.Generator) -> int:
+    """One token, by a race of exponential numbers (the Gumbel-max trick).
 
     The nucleus is found without sorting the whole vocabulary: tokens below (1 - top_p) / size cannot be in it, since
     all of them together weigh less than what it leaves out.
@@ -358,17 +377,15 @@ def _draw(logits: Tensor, sampling: Sampling, generator: Any) -> int:
     logits = logits / sampling.temperature
     if 0 < sampling.top_k < len(logits):
         logits = logits.masked_fill(logits < logits.topk(sampling.top_k).values[-1], -torch.inf)
-    weights = logits.softmax(0)
     if sampling.top_p < 1:
+        weights = logits.softmax(0)
         candidates = (weights >= (1 - sampling.top_p) / len(weights)).nonzero()[:, 0]
         ordered, order = weights[candidates].sort(descending=True, stable=True)
         size = int((ordered.cumsum(0) < sampling.top_p).sum()) + 1
         nucleus = candidates[order[:size]]
-        weights = torch.zeros_like(weights).index_copy(0, nucleus, weights[nucleus])
-    reached = weights.cumsum(0)
-    uniform = torch.rand((), generator=generator, dtype=torch.float64)
-    place = int(torch.searchsorted(reached, uniform * reached[-1], right=True))
-    return place if place < len(weights) else int(weights.nonzero()[-1])
+        logits = torch.full_like(logits, -torch.inf).index_copy(0, nucleus, logits[nucleus])
+    race = np.log(generator.standard_exponential(len(logits)))
+    return int((logits.double().cpu().numpy() - race).argmax())
 
 
 def no_gradients() -> AbstractContextManager[Any]:

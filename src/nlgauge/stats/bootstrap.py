@@ -20,13 +20,31 @@ def check_level(confidence: float, resamples: int) -> None:
         raise OptionError(f"{resamples} resamples; expected at least 100")
 
 
-def bootstrap_mean(values: Array, confidence: float, resamples: int, seed: int) -> tuple[float, float]:
+def bootstrap_mean(
+    values: Array, confidence: float, resamples: int, seed: int, *, groups: Array | None = None
+) -> tuple[float, float]:
     """Percentile interval of the mean over items drawn with replacement.
 
-    Values are sorted first, so that the interval depends on the seed and on the values but not on their order.
+    Values are sorted first, so that the interval depends on the seed and on the values but not on their order. With
+    `groups`, one label an item, whole groups are drawn.
     """
     check_level(confidence, resamples)
+    if groups is not None:
+        return _bootstrap_groups(values, groups, confidence, resamples, seed)
     means = np.concatenate(list(_resampled_means(np.sort(values), resamples, seed)))
+    low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _bootstrap_groups(
+    values: Array, groups: Array, confidence: float, resamples: int, seed: int
+) -> tuple[float, float]:
+    numbers = np.unique(np.asarray(groups), return_inverse=True)[1]
+    sizes = np.bincount(numbers).astype(np.float64)
+    order = np.argsort(values, kind="stable")
+    totals = np.bincount(numbers[order], weights=values[order])
+    drawn = np.random.default_rng(seed).integers(0, len(sizes), (resamples, len(sizes)))
+    means = totals[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
     low, high = np.quantile(means, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError, UnknownName
-from nlgauge.stats.correlation import Kind, correlation
+from nlgauge.stats.correlation import Kind, correlation, group_numbers
 from nlgauge.stats.dependent import count_reached, draw_swaps, on_one_scale
 from nlgauge.stats.paired import holm
 
@@ -52,6 +52,7 @@ def compare_metrics(
     truth: Array,
     *,
     kind: Kind = "spearman",
+    groups: Array | None = None,
     permutations: int = 1000,
     seed: int = 12345,
     alpha: float = 0.05,
@@ -62,7 +63,8 @@ def compare_metrics(
     Metrics are ranked by their correlation as it is: flip the sign of a metric for which lower is better. A pair's
     p-value is that of `permute_both(better, worse, truth)`; all pairs share the seed, so that it does not depend on the
     other metrics, nor on the order of items. Only `correct="holm"`, over all pairs, makes it depend on how many there
-    are; no p-value is then below the number of pairs / (permutations + 1), so take enough permutations.
+    are; no p-value is then below the number of pairs / (permutations + 1), so take enough permutations. With `groups`,
+    one label an item, whole groups are swapped.
     """
     _check_options(kind, permutations, alpha, correct)
     metrics, truth = _checked(values, truth)
@@ -71,11 +73,12 @@ def compare_metrics(
     names = sorted(found, key=lambda name: (-found[name], name))
     pairs = list(combinations(range(len(names)), 2))
     reached = np.ones(len(pairs))
-    for swaps in draw_swaps(len(truth), permutations, seed):
+    numbers = None if groups is None else group_numbers(groups, len(truth))
+    for swaps in draw_swaps(len(truth) if numbers is None else int(numbers.max()) + 1, permutations, seed):
         for place, (better, worse) in enumerate(pairs):
             one, other = names[better], names[worse]
             difference = found[one] - found[other]
-            reached[place] += count_reached(scaled[one], scaled[other], truth, kind, swaps, difference)
+            reached[place] += count_reached(scaled[one], scaled[other], truth, kind, swaps, difference, numbers)
     pair_p = reached / (permutations + 1)
     if correct == "holm":
         pair_p = holm(pair_p)

@@ -170,17 +170,29 @@ def bootstrap_intervals(
     truth: Array,
     statistic: Statistic,
     *,
+    groups: Array | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Array:
-    """The interval of each of many metrics (metrics x items): what `bootstrap` gives for it alone, low and high."""
+    """The interval of each of many metrics (metrics x items): what `bootstrap` gives for it alone, low and high.
+
+    With `groups`, one label an item, whole groups are drawn: items of one group are not independent.
+    """
     check_level(confidence, resamples)
-    found = resampled(values, truth, statistic, resamples=resamples, seed=seed)
+    found = resampled(values, truth, statistic, groups=groups, resamples=resamples, seed=seed)
     return np.array([percentiles(row, confidence) for row in found])
 
 
-def resampled(values: Array, truth: Array, statistic: Statistic, *, resamples: int = 1000, seed: int = 12345) -> Array:
+def resampled(
+    values: Array,
+    truth: Array,
+    statistic: Statistic,
+    *,
+    groups: Array | None = None,
+    resamples: int = 1000,
+    seed: int = 12345,
+) -> Array:
     """A statistic of each of many metrics (metrics x items) in resamples (metrics x resamples).
 
     Every metric's items are sorted by its own values, so that a line depends neither on the order of items nor on the
@@ -189,15 +201,32 @@ def resampled(values: Array, truth: Array, statistic: Statistic, *, resamples: i
     """
     weighted = _named(statistic, _STATISTICS)
     values, truth = _metrics(values, truth)
-    pairs = [_by_value(row, truth) for row in values]
-    size, blocks = len(truth), []
-    if statistic == "pearson":
-        x, y = (np.stack(side) for side in zip(*pairs, strict=True))
-        blocks = [_pearson_of_rows(x, y, weights) for weights in resample_weights(size, resamples, seed)]
+    orders = [np.lexsort((truth, row)) for row in values]
+    x = np.stack([row[order] for row, order in zip(values, orders, strict=True)])
+    y = np.stack([truth[order] for order in orders])
+    blocks = []
+    if groups is not None:
+        numbers = group_numbers(groups, len(truth))
+        for counts in resample_weights(int(numbers.max()) + 1, resamples, seed):
+            drawn = (np.ascontiguousarray(counts[:, numbers[order]]) for order in orders)
+            blocks.append(np.stack([weighted(a, b, weights) for a, b, weights in zip(x, y, drawn, strict=True)]))
+    elif statistic == "pearson":
+        blocks = [_pearson_of_rows(x, y, weights) for weights in resample_weights(len(truth), resamples, seed)]
     else:
-        for weights in resample_weights(size, resamples, seed):
-            blocks.append(np.stack([weighted(x, y, weights) for x, y in pairs]))
+        for weights in resample_weights(len(truth), resamples, seed):
+            blocks.append(np.stack([weighted(a, b, weights) for a, b in zip(x, y, strict=True)]))
     return np.concatenate(blocks, axis=1)
+
+
+def group_numbers(groups: Array, size: int) -> Array:
+    """Labels of groups as numbers from 0, in the order of the labels, so that the order of items does not matter."""
+    labels = np.asarray(groups)
+    if labels.shape != (size,):
+        raise DataError(f"groups of shape {labels.shape} for {size} items; expected one label an item")
+    numbers: Array = np.unique(labels, return_inverse=True)[1]
+    if numbers.max() < 1:
+        raise DataError("all items are of one group; expected at least 2 groups to draw from")
+    return numbers
 
 
 def resample_weights(size: int, resamples: int, seed: int) -> Iterator[Array]:

@@ -19,6 +19,7 @@ from nlgauge.stats.correlation import (
     Kind,
     centred,
     correlation,
+    group_numbers,
     percentiles,
     resample_weights,
     sorted_items,
@@ -80,21 +81,32 @@ def bootstrap_difference(
 
 
 def permute_both(
-    first: Array, second: Array, truth: Array, kind: Kind = "spearman", *, permutations: int = 1000, seed: int = 12345
+    first: Array,
+    second: Array,
+    truth: Array,
+    kind: Kind = "spearman",
+    *,
+    groups: Array | None = None,
+    permutations: int = 1000,
+    seed: int = 12345,
 ) -> Difference:
     """Permutation test (PERM-BOTH of Deutsch et al. 2021, for one value an item): swap the metrics item by item.
 
     If both were equally good, it would not matter whose value an item has, once the two are on one scale: z-scores for
     Pearson's correlation, ranks for the others. The p-value counts differences at least as large as the one found, in
-    either direction, the one found among them.
+    either direction, the one found among them. With `groups`, one label an item, whole groups are swapped.
     """
-    first, second, truth = _by_truth(first, second, truth)
+    numbers = None if groups is None else group_numbers(groups, len(truth))
+    order = _order(first, second, truth)
+    first, second, truth = (np.asarray(side, dtype=np.float64)[order] for side in (first, second, truth))
+    numbers = None if numbers is None else numbers[order]
     value = correlation(first, truth, kind) - correlation(second, truth, kind)
     pair = on_one_scale(first, kind), on_one_scale(second, kind)
     if math.isnan(value):
         raise DataError("a truth that is constant; expected one that tells items apart")
+    size = len(truth) if numbers is None else int(numbers.max()) + 1
     reached = 1 + sum(
-        count_reached(*pair, truth, kind, swaps, value) for swaps in draw_swaps(len(truth), permutations, seed)
+        count_reached(*pair, truth, kind, swaps, value, numbers) for swaps in draw_swaps(size, permutations, seed)
     )
     return Difference(value, p=reached / (permutations + 1))
 
@@ -126,23 +138,34 @@ def on_one_scale(values: Array, kind: Kind) -> Array:
     return z_scores
 
 
-def count_reached(first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, value: float) -> int:
+def count_reached(
+    first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, value: float, groups: Array | None = None
+) -> int:
     """How many rows of swaps give a difference of correlations at least as large as `value`, in either direction.
 
-    Items are sorted by the truth and then by the metrics, so that their order does not matter.
+    Items are sorted by the truth and then by the metrics, so that their order does not matter. `groups` are numbers of
+    groups, and a column of swaps is then a group's.
     """
-    first, second, truth = _by_truth(first, second, truth)
+    order = _order(first, second, truth)
+    first, second, truth = first[order], second[order], truth[order]
+    if groups is not None:
+        swaps = np.ascontiguousarray(swaps[:, groups[order]])
     swapped = {"pearson": _swapped_pearson, "spearman": _swapped_spearman, "kendall": _swapped_kendall}[kind]
     return int(np.count_nonzero(np.abs(swapped(first, second, truth, swaps)) >= abs(value) - 1e-12))
 
 
 def _by_truth(first: Array, second: Array, truth: Array) -> tuple[Array, Array, Array]:
+    order = _order(first, second, truth)
+    one, other, true = (np.asarray(side, dtype=np.float64)[order] for side in (first, second, truth))
+    return one, other, true
+
+
+def _order(first: Array, second: Array, truth: Array) -> Array:
     sides = [np.asarray(values, dtype=np.float64) for values in (first, second, truth)]
     if any(side.ndim != 1 or len(side) != len(sides[0]) for side in sides):
         shapes = ", ".join(str(side.shape) for side in sides)
         raise DataError(f"values of shapes {shapes}; expected three rows, with a value an item each")
-    order = np.lexsort((sides[1], sides[0], sides[2]))
-    return sides[0][order], sides[1][order], sides[2][order]
+    return np.lexsort((sides[1], sides[0], sides[2]))
 
 
 def _swapped_pearson(first: Array, second: Array, truth: Array, swaps: Array) -> Array:

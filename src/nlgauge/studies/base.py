@@ -57,6 +57,19 @@ class Study(ABC):
         heading = alt.Title(title, subtitle=under or "no correlation")
         return alt.Chart(inline(points.to_dicts()), title=heading, width=260, height=220)
 
+    def lay_out(self, panels: Sequence[Any]) -> Any:
+        """Panels of all rows side by side: a column a task when there are a few, otherwise three in a line."""
+        import altair as alt
+
+        tasks = self.tasks
+        if not 1 < len(tasks) <= 4:
+            return alt.concat(*panels, columns=3)
+        names = list(dict.fromkeys(row[self.index] for row in self.rows))
+        places = {(row[self.index], row["task"]): panel for row, panel in zip(self.rows, panels, strict=True)}
+        ordered = [places[name, task] for name in names for task in tasks if (name, task) in places]
+        full = len(ordered) == len(names) * len(tasks)
+        return alt.concat(*ordered, columns=len(tasks) if full else 3)
+
     def points_of(self, points: pl.DataFrame, row: Row) -> pl.DataFrame:
         """The points that belong to a row."""
         return points.filter((pl.col("task") == row["task"]) & (pl.col("metric") == row["metric"]))

@@ -18,7 +18,7 @@ from nlgauge.metrics.signature import Signature
 from nlgauge.stats.correlation import bootstrap_intervals, correlation, optimal_accuracy
 from nlgauge.studies.base import Row, Study, finite, pair
 from nlgauge.studies.significance import add_clusters
-from nlgauge.studies.tasks import Measured, Task, make_tasks, notes_about
+from nlgauge.studies.tasks import Measured, Over, Task, make_tasks, notes_about, resampled_units
 
 LABELS = ("label_value", "label", "content_diversity")
 _BINS = 24
@@ -54,7 +54,7 @@ class ContentTest(Study):
                 tooltip=["label:N", "count():Q", alt.Tooltip("value:Q", bin=alt.Bin(maxbins=_BINS), title="value")],
             )
             panels.append(bars if row["threshold"] is None else alt.layer(bars, _threshold_mark(row)))
-        return alt.concat(*panels, columns=3)
+        return self.lay_out(panels)
 
 
 def _threshold_mark(row: Row) -> Any:
@@ -75,6 +75,7 @@ def content_test(
     high: str | None = None,
     directions: Literal["one", "both"] = "one",
     significance: bool = True,
+    over: Over = "auto",
     interval: Interval | None = None,
     permutations: int = 1000,
     by: str | None = None,
@@ -86,7 +87,9 @@ def content_test(
 
     The larger label is the diverse class, or `high` says which. OCA is the best accuracy of "diverse if above a
     threshold"; `directions="both"` also tries "below", as the released code does, which flatters an inverted metric.
-    With several metrics, `cluster` groups those that a paired permutation test cannot tell apart at p < .05.
+    Sets that share a context are not independent: intervals and tests resample contexts (`over="sets"`: sets, as if
+    they were). With several metrics, `cluster` groups those that a paired permutation test does not tell apart at
+    p < .05.
     """
     if directions not in ("one", "both"):
         raise OptionError(f"directions '{directions}'; expected one (the paper's) or both (the released code's)")
@@ -96,21 +99,23 @@ def content_test(
     )
     rows: list[Row] = []
     points = []
-    notes = notes_about(tasks)
+    notes = notes_about(tasks, over)
     chosen = ""
     for task in tasks:
         chosen = label or find_column(task, LABELS, "label")
         classes = class_labels(task, chosen, high)
+        groups = task.groups(over)
         for one in task.measured:
-            row = _row(task, one, classes, using, directions)
+            row = _row(task, one, classes, groups, using, directions)
             if row["spearman"] is None:
                 notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
             rows.append(row)
             points.append(_points(task, one, classes))
         if significance:
-            notes += add_clusters(rows, task, classes, permutations=permutations, seed=using.seed)
+            notes += add_clusters(rows, task, classes, groups, permutations=permutations, seed=using.seed)
     options = {
-        "label": chosen, "oca": directions, "ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}",
+        "label": chosen, "oca": directions, "over": resampled_units(tasks, over), "ci": f"{using.confidence:g}",
+        "by": f"bootstrap-{using.resamples}",
         "test": f"perm-both-{permutations}" if significance else "none", "seed": str(using.seed),
     }  # fmt: skip
     options |= {} if decimals is None else {"decimals": str(decimals)}
@@ -161,7 +166,14 @@ def _not_two(task: Task, column: str, kinds: Sequence[Any]) -> DataError:
     )
 
 
-def _row(task: Task, one: Measured, classes: Array, using: Interval, directions: Literal["one", "both"]) -> Row:
+def _row(
+    task: Task,
+    one: Measured,
+    classes: Array,
+    groups: Array | None,
+    using: Interval,
+    directions: Literal["one", "both"],
+) -> Row:
     values, truth = one.values[one.defined], classes[one.defined]
     row: Row = {
         "task": task.name, "metric": one.label, "n": len(values), "spearman": None, "spearman_ci": None,
@@ -171,7 +183,8 @@ def _row(task: Task, one: Measured, classes: Array, using: Interval, directions:
         return row
     accuracy, threshold = optimal_accuracy(values, truth, directions=directions)
     resampling: dict[str, Any] = {
-        "confidence": using.confidence, "resamples": using.resamples, "seed": using.seed
+        "confidence": using.confidence, "resamples": using.resamples, "seed": using.seed,
+        "groups": None if groups is None else groups[one.defined],
     }  # fmt: skip
     best: Literal["oca", "oca-both"] = "oca" if directions == "one" else "oca-both"
     return row | {

@@ -15,22 +15,31 @@ from nlgauge.metrics.base import Metric
 from nlgauge.metrics.score import Interval
 from nlgauge.metrics.signature import Signature
 from nlgauge.stats.correlation import Kind, bootstrap_intervals, correlation_test
+from nlgauge.stats.pairwise import calibrate_ties
 from nlgauge.studies.base import Row, Study, finite, pair
 from nlgauge.studies.tasks import Measured, Task, make_tasks, notes_about
 
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
 _FEWEST_FOR_INTERVAL = 20
+_MOST_FOR_PAIRS = 5000
 
 
 @dataclass(frozen=True)
 class CorrelationStudy(Study):
-    """Three correlations of every metric with the truth, with two-sided p-values and, from 20 items on, intervals."""
+    """Three correlations of every metric with the truth, with two-sided p-values and, from 20 items on, intervals.
+
+    `accuracy` is the share of pairs of items that the metric orders (or calls tied) as the truth does, when differences
+    up to `epsilon` are ties; `epsilon` is the best one (Deutsch, Foster & Freitag 2023). Up to 5,000 items.
+    """
 
     name: ClassVar[str] = "correlation"
     columns: ClassVar[tuple[str, ...]] = (
-        "metric", "n", "pearson", "pearson_ci", "spearman", "spearman_ci", "kendall", "kendall_ci"
+        "metric", "n", "pearson", "pearson_ci", "spearman", "spearman_ci", "kendall", "kendall_ci", "accuracy",
+        "epsilon",
     )  # fmt: skip
     side_by_side: ClassVar[tuple[str, ...]] = KINDS
+    titles: ClassVar[Mapping[str, str]] = {"accuracy": "pairs right"}
+    digits: ClassVar[Mapping[str, int]] = {"epsilon": 4}
     p_values: ClassVar[Mapping[str, str]] = {kind: f"{kind}_p" for kind in KINDS}
 
     points: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, kw_only=True)
@@ -50,7 +59,7 @@ class CorrelationStudy(Study):
                     tooltip=["id:N", "truth:Q", "value:Q"],
                 )
             )
-        return alt.concat(*panels, columns=3)
+        return self.lay_out(panels)
 
 
 def correlation_study(
@@ -114,4 +123,9 @@ def _row(task: Task, one: Measured, truth: Any, using: Interval) -> Row:
             f"{kind}_p": None if found is None else finite(found.p),
             f"{kind}_ci": ci,
         }
+    pairs = calibrate_ties(values, truth) if usable and len(values) <= _MOST_FOR_PAIRS else None
+    row |= {
+        "accuracy": None if pairs is None else pairs.value,
+        "epsilon": None if pairs is None else pairs.epsilon,
+    }
     return row | {"signature": one.signature}

@@ -22,7 +22,7 @@ from nlgauge.stats.correlation import bootstrap_intervals, correlation
 from nlgauge.studies.base import Row, Study, pair
 from nlgauge.studies.content import find_column
 from nlgauge.studies.significance import add_clusters
-from nlgauge.studies.tasks import Measured, Task, make_tasks, notes_about
+from nlgauge.studies.tasks import Measured, Over, Task, make_tasks, notes_about, resampled_units
 
 PARAMETERS = ("temperature", "top_p", "top_k", "label_value", "parameter")
 SUBSET = 200
@@ -75,7 +75,7 @@ class DecodingTest(Study):
             trend = alt.Chart(inline(_trend(mine))).mark_line(color=PALETTE[1], strokeWidth=2.5)
             layers.append(trend.encode(x=axis, y="value:Q"))
             panels.append(alt.layer(*layers))
-        return alt.concat(*panels, columns=3)
+        return self.lay_out(panels)
 
 
 def _trend(points: pl.DataFrame) -> list[dict[str, float]]:
@@ -99,6 +99,7 @@ def decoding_test(
     repeats: int = 100,
     draw: Draw = "even",
     significance: bool = True,
+    over: Over = "auto",
     interval: Interval | None = None,
     permutations: int = 1000,
     by: str | None = None,
@@ -110,7 +111,8 @@ def decoding_test(
 
     `repeats` times, `subset` sets are drawn without replacement: evenly over the values of the parameter as the paper
     does (two sets a temperature), or `draw="simple"`. None: 200 where there are at least twice as many sets,
-    otherwise all sets once; 0: all sets once. `scale` "auto" takes log10 of a column of the name top_k.
+    otherwise all sets once; 0: all sets once. Sets that share a context are not independent: intervals and tests
+    resample contexts (`over="sets"`: sets, as if they were). `scale` "auto" takes log10 of a column of the name top_k.
     """
     if scale not in ("auto", "linear", "log10") or draw not in ("even", "simple"):
         raise OptionError(f"scale '{scale}', draw '{draw}'; expected auto, linear or log10, and even or simple")
@@ -122,7 +124,7 @@ def decoding_test(
     )
     rows: list[Row] = []
     points = []
-    notes = notes_about(tasks)
+    notes = notes_about(tasks, over)
     chosen, scales = "", set()
     for task in tasks:
         chosen = parameter or find_column(task, PARAMETERS, "parameter")
@@ -136,19 +138,20 @@ def decoding_test(
         size = subset if subset is not None else SUBSET if len(task) >= 2 * SUBSET else 0
         if size > len(task):
             raise OptionError(f"subsets of {size} sets, and {task.name or 'the data'} has {len(task)}; choose fewer")
-        order = canonical_order(task, scaled)
+        order, groups = canonical_order(task, scaled), task.groups(over)
         for one in task.measured:
-            row = _row(task, one, scaled, order, size, repeats, draw, using)
+            row = _row(task, one, scaled, groups, order, size, repeats, draw, using)
             if row["spearman"] is None:
                 notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
             rows.append(row)
             points.append(_points(task, one, levels))
         if significance:
-            notes += add_clusters(rows, task, scaled, permutations=permutations, seed=using.seed)
+            notes += add_clusters(rows, task, scaled, groups, permutations=permutations, seed=using.seed)
     options = {
         "parameter": chosen, "scale": "/".join(sorted(scales)),
-        "subsets": "default" if subset is None else f"{repeats}x{subset}" if subset else "none", "draw": draw,
-        "ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}",
+        "subsets": f"auto-{repeats}x{SUBSET}" if subset is None else f"{repeats}x{subset}" if subset else "none",
+        "draw": draw,
+        "over": resampled_units(tasks, over), "ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}",
         "test": f"perm-both-{permutations}" if significance else "none", "seed": str(using.seed),
     }  # fmt: skip
     options |= {} if decimals is None else {"decimals": str(decimals)}
@@ -190,7 +193,15 @@ def draw_subsets(levels: Array, size: int, repeats: int, draw: Draw, seed: int) 
 
 
 def _row(
-    task: Task, one: Measured, levels: Array, order: Array, size: int, repeats: int, draw: Draw, using: Interval
+    task: Task,
+    one: Measured,
+    levels: Array,
+    groups: Array | None,
+    order: Array,
+    size: int,
+    repeats: int,
+    draw: Draw,
+    using: Interval,
 ) -> Row:
     defined = order[one.defined[order]]
     values, truth = one.values[defined], levels[defined]
@@ -205,8 +216,9 @@ def _row(
         raise OptionError(f"subsets of {size} sets, and {one.label} has a value on {len(values)}; choose fewer")
     rho, r = correlation(values, truth, "spearman"), correlation(values, truth, "pearson")
     low_high = bootstrap_intervals(
-        values[None], truth, "spearman", confidence=using.confidence, resamples=using.resamples, seed=using.seed
-    )[0]
+        values[None], truth, "spearman", groups=None if groups is None else groups[defined],
+        confidence=using.confidence, resamples=using.resamples, seed=using.seed,
+    )[0]  # fmt: skip
     row |= {"spearman": rho, "pearson": r, "spearman_all": rho, "spearman_ci": pair(low_high)}
     if size:
         drawn = draw_subsets(truth, size, repeats, draw, using.seed)

@@ -21,7 +21,7 @@ from nlgauge.stats.correlation import bootstrap_intervals, correlation
 from nlgauge.studies.base import Row, Study, pair
 from nlgauge.studies.content import find_column
 from nlgauge.studies.decoding import PARAMETERS, Scale, canonical_order, scaled_levels
-from nlgauge.studies.tasks import Task, make_tasks, notes_about
+from nlgauge.studies.tasks import Over, Task, make_tasks, notes_about, resampled_units
 
 PAIRS_AT_MOST = 10_000
 
@@ -55,7 +55,7 @@ class RankingTest(Study):
             )
             cross = alt.Chart(inline([{"zero": 0}])).mark_rule(strokeDash=[3, 3], color="gray")
             panels.append(alt.layer(cross.encode(x="zero:Q"), cross.encode(y="zero:Q"), dots))
-        return alt.concat(*panels, columns=3)
+        return self.lay_out(panels)
 
 
 def ranking_test(
@@ -69,6 +69,7 @@ def ranking_test(
     scale: Scale = "auto",
     pair_by: str = "context",
     pairs: int = 1000,
+    over: Over = "auto",
     interval: Interval | None = None,
     by: str | None = None,
     names: Sequence[str] = (),
@@ -79,6 +80,7 @@ def ranking_test(
 
     Sets that share a context (or another column, `pair_by`) are paired with each other; where there are more than
     `pairs` such pairs, so many are drawn. When no two sets share one, sets are paired at random, each at most once.
+    Pairs of one context are not independent, so intervals resample contexts (`over="sets"`: pairs, as if they were).
     `comparisons` are people's answers (rnkHDS): ratings whose item is "FIRST>SECOND", two ids, and whose value is above
     0 when the first set is the more diverse one; exactly those pairs are then tested.
     """
@@ -91,7 +93,7 @@ def ranking_test(
     human = _comparisons(comparisons)
     rows: list[Row] = []
     points = []
-    notes = notes_about(tasks)
+    notes = notes_about(tasks, over)
     chosen, scales, ways = "", set(), set()
     for task in tasks:
         chosen = parameter or find_column(task, PARAMETERS, "parameter")
@@ -109,18 +111,21 @@ def ranking_test(
         if len(first) < 3:
             raise DataError(f"{len(first)} pairs with different parameters; expected at least 3", file=task.name)
         truth = levels[first] - levels[second]
+        shared = task.groups(over) if way == "shared" else None
+        groups = None if shared is None else shared[first]
         scored = {one.label: (one.values[first] - one.values[second], one.signature) for one in task.measured}
         if answers is not None:
             scored["rnkHDS"] = (answers, "ratings|question:which set is more diverse")
         for label, (differences, signature) in scored.items():
-            rows.append(_row(task, label, signature, differences, truth, using))
+            rows.append(_row(task, label, signature, differences, truth, groups, using))
             points.append(_points(task, label, first, second, differences, truth))
             if rows[-1]["spearman"] is None:
                 notes.append(f"{label} does not tell any two sets of {task.name or 'the data'} apart: no correlation")
     options = {
         "parameter": chosen, "scale": "/".join(sorted(scales)), "pairs": "/".join(sorted(ways)),
-        "most": str(pairs), "pair_by": pair_by, "ties": "miss", "ci": f"{using.confidence:g}",
-        "by": f"bootstrap-{using.resamples}", "seed": str(using.seed),
+        "most": str(pairs), "pair_by": pair_by, "ties": "miss",
+        "over": resampled_units(tasks, over), "ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}",
+        "seed": str(using.seed),
     }  # fmt: skip
     options |= {} if decimals is None else {"decimals": str(decimals)}
     return RankingTest(rows, Signature("ranking", options), notes=tuple(notes), points=pl.concat(points))
@@ -182,9 +187,18 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> tu
     return np.where(swap, second, first), np.where(swap, first, second), way
 
 
-def _row(task: Task, label: str, signature: str, differences: Array, truth: Array, using: Interval) -> Row:
+def _row(
+    task: Task,
+    label: str,
+    signature: str,
+    differences: Array,
+    truth: Array,
+    groups: Array | None,
+    using: Interval,
+) -> Row:
     defined = np.isfinite(differences)
     values, levels = differences[defined], truth[defined]
+    drawn = None if groups is None or len(set(groups[defined].tolist())) < 2 else groups[defined]
     row: Row = {
         "task": task.name, "metric": label, "n": len(values), "spearman": None, "spearman_ci": None,
         "accuracy": None, "accuracy_ci": None, "ties": int((values == 0).sum()), "signature": signature,
@@ -194,13 +208,14 @@ def _row(task: Task, label: str, signature: str, differences: Array, truth: Arra
     right = (np.sign(values) == np.sign(levels)).astype(np.float64)
     row |= {
         "accuracy": float(right.mean()),
-        "accuracy_ci": list(bootstrap_mean(right, using.confidence, using.resamples, using.seed)),
+        "accuracy_ci": list(bootstrap_mean(right, using.confidence, using.resamples, using.seed, groups=drawn)),
     }
     if np.ptp(values) == 0 or np.ptp(levels) == 0:
         return row
     found = bootstrap_intervals(
-        values[None], levels, "spearman", confidence=using.confidence, resamples=using.resamples, seed=using.seed
-    )
+        values[None], levels, "spearman", groups=drawn, confidence=using.confidence, resamples=using.resamples,
+        seed=using.seed,
+    )  # fmt: skip
     return row | {"spearman": correlation(values, levels, "spearman"), "spearman_ci": pair(found[0])}
 
 

@@ -12,7 +12,9 @@ from nlgauge.studies.tasks import Task
 ALPHA = 0.05
 
 
-def add_clusters(rows: list[Row], task: Task, truth: Array, *, permutations: int, seed: int) -> list[str]:
+def add_clusters(
+    rows: list[Row], task: Task, truth: Array, groups: Array | None, *, permutations: int, seed: int
+) -> list[str]:
     """Fill in `cluster` and `tied_with` of a task's rows, from the sets on which all of its metrics have a value.
 
     Rows of metrics without a correlation stay as they are. Returns notes for the reader.
@@ -26,11 +28,14 @@ def add_clusters(rows: list[Row], task: Task, truth: Array, *, permutations: int
     where = f" of {task.name}" if task.name else ""
     if not common.all():
         notes.append(f"metrics are compared on the {int(common.sum())} sets{where} where all have a value")
+    if groups is not None and len(set(groups[common].tolist())) < 2:
+        return [*notes, f"metrics{where} are not compared: all sets with a value of every metric share one context"]
     if common.sum() < 3 or np.ptp(truth[common]) == 0 or any(np.ptp(one.values[common]) == 0 for one in measured):
         return [*notes, f"too few sets{where} have a value of every metric: no comparison between metrics"]
     compared = compare_metrics(
         {one.label: one.values[common] for one in measured},
         truth[common],
+        groups=None if groups is None else groups[common],
         permutations=permutations,
         seed=seed,
         alpha=ALPHA,

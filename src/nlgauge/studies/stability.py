@@ -59,7 +59,12 @@ class Stability(Study):
             mine = [row for row in rows if row["task"] == task and row["metric"] == metric]
             base = alt.Chart(inline(mine), title=f"{metric} {task}".strip(), width=420, height=280).encode(
                 x=alt.X("sets:Q", title="sets"),
-                color=alt.Color("ratings:O", title="ratings a set", scale=alt.Scale(scheme="viridis")),
+                color=alt.Color(
+                    "ratings:O",
+                    title="ratings a set",
+                    scale=alt.Scale(scheme="viridis"),
+                    legend=alt.Legend(symbolOpacity=1),
+                ),
                 tooltip=[
                     "sets:Q",
                     "ratings:Q",

@@ -10,7 +10,7 @@ import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from nlgauge.arrays import Array
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import Items, Ratings, ResponseSets
+from nlgauge.engine.progress import progress_bar
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
@@ -27,9 +28,12 @@ from nlgauge.metrics.registry import create_metric
 from nlgauge.metrics.scoring import file_names
 from nlgauge.studies.human import human_scores
 
+Over = Literal["auto", "contexts", "sets"]
 DEFAULT_METRICS = ("distinct", "cos-sim")
 FEWEST_SETS = 3
 _IDS = ("id", "sample_id")
+_SETS_AT_ONCE = 50
+_FEW_GROUPS = 20
 _MEAN, _SPREAD = "_mean", ("_std", "_sd")
 
 
@@ -76,6 +80,15 @@ class Task:
         contexts: list[str] = self.frame["context"].fill_null("").cast(pl.String).to_list()
         return contexts
 
+    def groups(self, over: Over) -> Array | None:
+        """A label a set where sets are resampled by context: sets that share one are not independent."""
+        if over not in get_args(Over):
+            raise OptionError(f"resampling over '{over}'; expected one of {', '.join(get_args(Over))}")
+        contexts = [context or f"set {id}" for context, id in zip(self.contexts, self.ids, strict=True)]
+        if over == "sets" or not 1 < len(set(contexts)) < len(contexts):
+            return None
+        return np.array(contexts)
+
     def numbers(self, column: str, what: str) -> Array:
         """A column that must have a number in every row, such as a label or a parameter."""
         try:
@@ -101,13 +114,14 @@ def make_tasks(
     names: Sequence[str] = (),
     decimals: int | None = None,
     needs_texts: bool = False,
+    progress: bool = False,
     **reading: Any,
 ) -> list[Task]:
     """Read data and measure it: a task a file, or a task a value of the column `by`.
 
     `data` is a file name, a `Source`, a `ResponseSets`, a Polars frame without texts, or a list of those. `columns` may
     have wildcards (`metric_*`). `names` are names for the files. `decimals` rounds computed values, as the released
-    code of paper 1 does before it correlates.
+    code of paper 1 does before it correlates. Further options are those of `nlgauge.data.Source`.
     """
     specs = metrics or (() if columns or ratings is not None else DEFAULT_METRICS)
     made = [_set_metric(create_metric(m) if isinstance(m, str) else m) for m in specs]
@@ -126,7 +140,11 @@ def make_tasks(
             try:
                 if len(mine) < FEWEST_SETS:
                     raise DataError(f"{len(mine)} sets; expected at least {FEWEST_SETS}")
-                measured = _measure(mine, texts, made, columns, known, decimals, lenient=len(entries) > 1 or bool(by))
+                measured = (
+                    *_computed(mine, texts, made, decimals, f"measuring {name}".strip(), progress),
+                    *_given(mine, columns, known, lenient=len(entries) > 1 or by is not None),
+                )
+                _check_measured(mine, measured)
             except DataError as error:
                 raise error.at(file=name or None) from error
             tasks.append(Task(name, mine, measured, texts))
@@ -136,8 +154,10 @@ def make_tasks(
 
 
 def _set_metric(metric: Metric) -> SetMetric:
-    if not isinstance(metric, SetMetric) or getattr(metric, "over", "sets") == "corpus":
-        raise OptionError(f"{metric.label} measures a whole corpus; a study needs a value for every set")
+    over = getattr(metric, "over", "")
+    if not isinstance(metric, SetMetric) or over == "corpus":
+        advice = f"; use {metric.name}:over=set" if over else ""
+        raise OptionError(f"{metric.label} measures a whole corpus; a study needs a value for every set{advice}")
     return metric
 
 
@@ -198,43 +218,58 @@ def _parts(frame: pl.DataFrame, by: str | None) -> list[tuple[str, Array | None]
     return [(str(v), (values == v).arg_true().to_numpy()) for v in values.unique(maintain_order=True).to_list()]
 
 
-def _measure(
+def _computed(
     frame: pl.DataFrame,
     sets: ResponseSets | None,
     metrics: Sequence[SetMetric],
-    columns: Sequence[str],
-    ratings: Ratings | None,
     decimals: int | None,
-    *,
-    lenient: bool,
-) -> tuple[Measured, ...]:
+    doing: str,
+    progress: bool,
+) -> list[Measured]:
+    """Metrics from the responses; costly ones some sets at a time, so that progress shows and a killed run goes on."""
+    if not metrics or sets is None:
+        return []
+    sets = replace(sets, frame=frame)
+    whole = Batch(sets)
+    for metric in metrics:
+        metric.check(whole)
     found = []
-    if metrics and sets is not None:
-        batch = Batch(replace(sets, frame=frame))
-        for metric in metrics:
-            metric.check(batch)
-        for metric in metrics:
-            negated = metric.higher_is in ("less diverse", "worse")
-            values = metric.combine(metric.values(batch))
+    with progress_bar(doing, len(metrics) * len(sets), show=progress) as advance:
+        for place, metric in enumerate(metrics):
+            step = _SETS_AT_ONCE if metric.costly else len(sets)
+            parts = []
+            for start in range(0, len(sets), step):
+                rows = np.arange(start, min(start + step, len(sets)))
+                batch = whole if step >= len(sets) else Batch(sets.select(rows))
+                parts.append(metric.combine(metric.values(batch)))
+                advance(place * len(sets) + int(rows[-1]) + 1)
+            values = np.concatenate(parts)
             values = values if decimals is None else np.round(values, decimals)
+            negated = metric.higher_is in ("less diverse", "worse")
             found.append(Measured(metric.label, -values if negated else values, str(metric.signature), negated))
+    return found
+
+
+def _given(frame: pl.DataFrame, columns: Sequence[str], ratings: Ratings | None, *, lenient: bool) -> list[Measured]:
+    """Metrics from columns and ratings."""
+    found = []
     for name in _columns(frame, columns, lenient):
-        found.append(
-            Measured(
-                name, numbers_in(frame, name), str(ColumnMetric(column=name).signature), spread=_spread(frame, name)
-            )
-        )
+        signature = str(ColumnMetric(column=name).signature)
+        found.append(Measured(name, numbers_in(frame, name), signature, spread=_spread(frame, name)))
     if ratings is not None:
         for label, values, spread in human_scores(ratings, frame["id"].to_list()):
             found.append(Measured(label, values, f"ratings|question:{label}", spread=spread))
-    labels = [one.label for one in found]
+    return found
+
+
+def _check_measured(frame: pl.DataFrame, measured: Sequence[Measured]) -> None:
+    labels = [one.label for one in measured]
     if twice := {label for label in labels if labels.count(label) > 1}:
         raise OptionError(f"the metric '{min(twice)}' stands twice")
-    for one in found:
+    for one in measured:
         if np.isinf(one.values).any():
             bad = frame["id"][int(np.flatnonzero(np.isinf(one.values))[0])]
             raise DataError(f"{one.label} is infinite on set '{bad}'; expected a finite number or none")
-    return tuple(found)
 
 
 def _columns(frame: pl.DataFrame, patterns: Sequence[str], lenient: bool) -> list[str]:
@@ -290,9 +325,21 @@ def _refuse_strangers(ratings: Ratings, tasks: Sequence[Task]) -> None:
         )
 
 
-def notes_about(tasks: Sequence[Task]) -> list[str]:
-    """What a reader of the rows must know about the metrics."""
+def resampled_units(tasks: Sequence[Task], over: Over) -> str:
+    """What is resampled, for signatures: contexts, sets, or either as tasks need it."""
+    return "/".join(sorted({"sets" if task.groups(over) is None else "contexts" for task in tasks}))
+
+
+def notes_about(tasks: Sequence[Task], over: Over = "sets") -> list[str]:
+    """What a reader of the rows must know about the metrics and about the groups that are resampled."""
     notes = []
+    for task in tasks:
+        groups = task.groups(over)
+        if groups is not None:
+            count = len(set(groups.tolist()))
+            where = f" of {task.name}" if task.name else ""
+            rough = "; so few that intervals and tests are rough" if count < _FEW_GROUPS else ""
+            notes.append(f"sets{where} share contexts: {count} contexts are resampled, not {len(task)} sets{rough}")
     for label in dict.fromkeys(one.label for task in tasks for one in task.measured if one.negated):
         notes.append(f"{label} was negated, since higher means less diverse there")
     for task in tasks:

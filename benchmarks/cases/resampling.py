@@ -1,6 +1,6 @@
 """Bootstrap of correlations of many metrics, and optimal classification accuracy.
 
-`measure` is the case; `python -m resampling SIDE PART ITEMS METRICS RESAMPLES` measures one side of one of its parts.
+`measure` is the case; `python -m cases.resampling SIDE PART ITEMS METRICS RESAMPLES` measures one side of one part.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def measure(bench: Bench) -> Section:
     )
     for part, (peer, limit) in _PEERS.items():
         sizes = (part, str(items), str(metrics), str(resamples))
-        ours, loop = (bench.run_beside("resampling", side, *sizes) for side in ("ours", "loop"))
+        ours, loop = (bench.run_beside("cases.resampling", side, *sizes) for side in ("ours", "loop"))
         ours_call, loop_call = _calls(part)
         section.rows += [row(f"NLGauge, {part}", ours_call, ours, ours), row(peer, loop_call, loop, ours)]
         section.checks += [faster(peer, loop, ours, limit), _same(peer, loop["found"], ours["found"])]
