@@ -44,7 +44,9 @@ demo: $(VENV)/.installed $(VENV)/.models
 	    -m distinct -m cos-sim -m self-bleu -m entropy -m ead -m compression -m sent-sim -m content -m vendi -m ppl
 	$(BIN)/nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o demo/report.html \
 	    -m distinct -m cos-sim -m self-bleu -m ead -m compression -m sent-sim -m content -m vendi -m ppl
-	@echo "Open demo/report.html in a browser."
+	$(BIN)/nlgauge study content examples/content_sets.jsonl -m distinct -m cos-sim -m sent-sim -m content \
+	    --chart demo/content.html
+	@echo "Open demo/report.html in a browser; demo/content.html shows what four metrics see of content."
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -419,3 +419,20 @@ def test_a_rater_with_one_rating_and_ratings_off_the_scale(tmp_path: Path) -> No
     refused = run(tmp_path, "agreement", str(tmp_path / "r.csv"), "--scale", "1:4")
     assert refused.code == 2
     assert "line 3" in refused.err
+
+
+def test_a_decoding_test_from_nothing(tmp_path: Path, smollm2: str, examples: Path) -> None:
+    """A short version of `papers/tester.py`."""
+    done = command(
+        "generate", str(examples / "system_a.jsonl"), "-o", "sets.jsonl", "--model", smollm2, "--limit", "4",
+        "--sweep", "temperature=0.2:1.2:6", "--responses", "5", "--max-new-tokens", "12",
+        cwd=tmp_path, cache=tmp_path / "cache",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    done = run(tmp_path, "decoding", "sets.jsonl", "-m", "distinct", "-m", "cos-sim", "--chart", "c.html", "-f", "json")
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert "parameter:temperature" in document["signature"]
+    assert "over:contexts" in document["signature"]
+    assert all(row["n"] == 24 and row["spearman"] > 0.4 for row in document["rows"])
+    assert (tmp_path / "c.html").stat().st_size > 100_000

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from papers.printed import CONTENT, DECODING, DECODING_HUMAN, EAD_TABLE, printed
+from scipy.stats import kstest
 
 import nlgauge
 from nlgauge.report.study_tables import mark, short
+from nlgauge.stats.dependent import permute_both
 from nlgauge.studies.base import Study
 
 DIVERSITY: dict[str, Any] = printed()["diversity"]
@@ -163,3 +165,17 @@ def test_metrics_tied_on_contest_story(research_data: Path) -> None:
         "metric_averaged_cosine_similarity", "metric_averaged_distinct_ngrams", "metric_bert_score"
     }  # fmt: skip
     assert study.row("metric_abs_hds_mean")["tied_with"] == []
+
+
+def test_p_values_between_metrics_are_uniform_when_labels_are_shuffled(research_data: Path) -> None:
+    sets = nlgauge.read(str(research_data / "diversity_eval" / CONTENT["table4"]["story"]))
+    labels = sets.frame["label_value"].to_numpy().astype(float)
+    for one, other in (
+        ("metric_averaged_distinct_ngrams", "metric_sent_bert"),
+        ("metric_bert_sts", "metric_bert_score"),
+    ):
+        first, second = sets.frame[one].to_numpy(), sets.frame[other].to_numpy()
+        rng = np.random.default_rng(0)
+        found = [permute_both(first, second, rng.permutation(labels), permutations=199).p for _ in range(300)]
+        assert kstest(np.array(found, dtype=float), "uniform").pvalue > 0.01, (one, other)
+        assert 0.02 < np.mean([p is not None and p < 0.05 for p in found]) < 0.09
