@@ -293,7 +293,7 @@ def test_agreement_on_published_ratings(research_data: Path) -> None:
 
 
 BAD: list[tuple[str, dict[str, Any], list[str], str]] = [
-    ("content", {"label": [1] * 40}, [], "1 different labels"),
+    ("content", {"label": [1] * 40}, [], "one class only (1)"),
     ("content", {"label": list(range(40))}, [], "40 different labels"),
     ("content", {"label": [None, *[0, 1] * 19, 1]}, [], "no finite value"),
     ("decoding", {"temperature": [0.5] * 40}, [], "all sets have 0.5"),

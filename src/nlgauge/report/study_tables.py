@@ -45,7 +45,8 @@ def study_grid(study: Study) -> tuple[list[str], list[list[str]]]:
             + [_cell(study, found.get((name, task), {}), key) for task in tasks for key in study.side_by_side]
             for name in names
         ]
-    shown = [key for key in study.columns if any(row.get(key) is not None for row in study.rows)]
+    filled = {key for row in study.rows for key, value in row.items() if value is not None}
+    shown = [key for key in study.columns if key in filled or key in study.side_by_side]
     header = [_title(study, key) for key in shown]
     return header, [[_cell(study, row, key) for key in shown] for row in study.rows]
 

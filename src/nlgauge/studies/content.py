@@ -107,7 +107,7 @@ def content_test(
         groups = task.groups(over)
         for one in task.measured:
             row = _row(task, one, classes, groups, using, directions)
-            if row["spearman"] is None:
+            if row["spearman"] is None and row["n"]:
                 notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
             rows.append(row)
             points.append(_points(task, one, classes))
@@ -158,9 +158,9 @@ def class_labels(task: Task, column: str, high: str | None) -> Array:
 def _not_two(task: Task, column: str, kinds: Sequence[Any]) -> DataError:
     shown = ", ".join(f"{kind:g}" if isinstance(kind, float) else str(kind) for kind in kinds[:5])
     advice = "; for a parameter with many values use `nlgauge study decoding`" if len(kinds) > 2 else ""
+    count = f"{len(kinds)} different labels" if len(kinds) > 1 else "one class only"
     return DataError(
-        f"{len(kinds)} different labels ({shown}{', …' * (len(kinds) > 5)}); expected two classes, high and low "
-        f"content diversity{advice}",
+        f"{count} ({shown}{', …' * (len(kinds) > 5)}); expected two classes, high and low content diversity{advice}",
         file=task.name,
         column=column,
     )

@@ -89,7 +89,7 @@ def correlation_study(
             raise DataError(f"all items have {levels[0]:g}: no correlation", file=task.name, column=truth)
         for one in task.measured:
             rows.append(_row(task, one, levels[one.defined], using))
-            if rows[-1]["pearson"] is None:
+            if rows[-1]["pearson"] is None and rows[-1]["n"]:
                 notes.append(f"{one.label} is the same on all items of {task.name or 'the data'}: no correlation")
             points.append(
                 pl.DataFrame(

@@ -141,7 +141,7 @@ def decoding_test(
         order, groups = canonical_order(task, scaled), task.groups(over)
         for one in task.measured:
             row = _row(task, one, scaled, groups, order, size, repeats, draw, using)
-            if row["spearman"] is None:
+            if row["spearman"] is None and row["n"]:
                 notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
             rows.append(row)
             points.append(_points(task, one, levels))
