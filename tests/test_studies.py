@@ -425,7 +425,7 @@ def test_a_decoding_test_from_nothing(tmp_path: Path, smollm2: str, examples: Pa
     """A short version of `papers/tester.py`."""
     done = command(
         "generate", str(examples / "system_a.jsonl"), "-o", "sets.jsonl", "--model", smollm2, "--limit", "4",
-        "--sweep", "temperature=0.2:1.2:6", "--responses", "5", "--max-new-tokens", "12",
+        "--sweep", "temperature=0.2:1.2:6", "--responses", "5", "--max-new-tokens", "12", "--threads", "1",
         cwd=tmp_path, cache=tmp_path / "cache",
     )  # fmt: skip
     assert done.code == 0, done.err
