@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench_setup import Bench
-from cases import cosine, distinct, embedding, large, logprobs, resampling, self_bleu
+from cases import cosine, distinct, embedding, large, logprobs, neighbours, resampling, self_bleu
 from programs import ProgramError
 from results import Section
 
@@ -25,6 +25,7 @@ CASES: dict[str, Callable[[Bench], Section]] = {
     "embedding": embedding.measure,
     "logprobs": logprobs.measure,
     "resampling": resampling.measure,
+    "neighbours": neighbours.measure,
     "large": large.measure,
 }
 

@@ -24,14 +24,20 @@ if TYPE_CHECKING:
     from nlgauge.studies.content import content_test
     from nlgauge.studies.correlation import correlation_study
     from nlgauge.studies.decoding import decoding_test
+    from nlgauge.studies.huse import huse
+    from nlgauge.studies.huse_data import HuseOptions
+    from nlgauge.studies.huse_stability import huse_stability
     from nlgauge.studies.length_bias import length_bias
     from nlgauge.studies.nuggets import build_nuggets
     from nlgauge.studies.ranking import ranking_test
     from nlgauge.studies.stability import stability
+    from nlgauge.studies.tradeoff import tradeoff
+    from nlgauge.studies.typicality import typicality
 
 _PUBLIC = {
     "Columns": "nlgauge.data.columns",
     "Comparison": "nlgauge.metrics.comparison",
+    "HuseOptions": "nlgauge.studies.huse_data",
     "Interval": "nlgauge.metrics.score",
     "Items": "nlgauge.data.tables",
     "Ratings": "nlgauge.data.tables",
@@ -50,6 +56,8 @@ _PUBLIC = {
     "correlation_study": "nlgauge.studies.correlation",
     "create_metric": "nlgauge.metrics.registry",
     "decoding_test": "nlgauge.studies.decoding",
+    "huse": "nlgauge.studies.huse",
+    "huse_stability": "nlgauge.studies.huse_stability",
     "length_bias": "nlgauge.studies.length_bias",
     "metric_names": "nlgauge.metrics.registry",
     "ranking_test": "nlgauge.studies.ranking",
@@ -60,11 +68,14 @@ _PUBLIC = {
     "save_chart": "nlgauge.drawing",
     "score": "nlgauge.metrics.scoring",
     "stability": "nlgauge.studies.stability",
+    "tradeoff": "nlgauge.studies.tradeoff",
+    "typicality": "nlgauge.studies.typicality",
 }
 
 __all__ = [
     "Columns",
     "Comparison",
+    "HuseOptions",
     "Interval",
     "Items",
     "Ratings",
@@ -84,6 +95,8 @@ __all__ = [
     "correlation_study",
     "create_metric",
     "decoding_test",
+    "huse",
+    "huse_stability",
     "length_bias",
     "metric_names",
     "ranking_test",
@@ -94,6 +107,8 @@ __all__ = [
     "save_chart",
     "score",
     "stability",
+    "tradeoff",
+    "typicality",
 ]
 
 

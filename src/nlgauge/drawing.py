@@ -19,7 +19,10 @@ CHART_ENDINGS = (".html", ".png", ".svg", ".pdf")
 _TEXT_SHOWN = 200
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><title>{title}</title>
+<head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval';
+ style-src 'unsafe-inline'; img-src data:">
+<title>{title}</title>
 <style>body {{ font-family: system-ui, sans-serif; margin: 2rem; }}</style></head>
 <body><div id="chart"></div>
 <script>{bundle}</script>

@@ -10,7 +10,7 @@ import typer
 
 from nlgauge.cli import inputs
 
-MODEL_HELP = "Catalogue name, folder, hub name, ngram:FOLDER or http://host/v1#name."
+MODEL_HELP = "Catalogue name, folder, hub name, ngram:FOLDER, bm25:FILE (retrieval) or http://host/v1#name."
 
 
 def generate_command(
@@ -59,8 +59,8 @@ def generate_command(
     texts = frame["responses"].explode()
     if empty := int((texts == "").sum()):
         print(
-            f"nlgauge: warning: {empty} of {len(texts)} responses are empty: the model ended there or wrote only white "
-            "space; a template such as --template 'A: {context}\\nB:' may help",
+            f"nlgauge: warning: {empty} of {len(texts)} responses are empty: the model ended there, wrote only white "
+            "space, or found nothing; a template such as --template 'A: {context}\\nB:' may help",
             file=sys.stderr,
         )
     print(f"nlgauge: wrote {len(frame)} sets to {output}", file=sys.stderr)

@@ -66,7 +66,12 @@ Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.")]
 Processes = Annotated[int, typer.Option(metavar="N", help="Worker processes; 0 decides by file size.")]
 ChunkMb = Annotated[float, typer.Option(metavar="MB", help="How much of a file to hold at a time.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where models run: cpu, cuda, cuda:1, mps.")]
-BatchSize = Annotated[int, typer.Option(metavar="N", help="Texts that a model takes at once; 0: its default.")]
+BatchSize = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="Texts that a model takes at once (more when it writes short ones); 0: its default."
+    ),
+]
 Threads = Annotated[int, typer.Option(metavar="N", help="Threads of a model; 0: as many as torch likes.")]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache.")]
 Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Progress on standard error.")]

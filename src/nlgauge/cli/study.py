@@ -9,6 +9,7 @@ import typer
 
 from nlgauge.cli import inputs
 from nlgauge.cli import study_options as options
+from nlgauge.cli.study_huse import register
 from nlgauge.errors import OptionError
 
 app = typer.Typer(
@@ -419,3 +420,6 @@ def agreement_command(
     if output is not None:
         write_table(study.scores, output)
     options.show(study, format, chart)
+
+
+register(app)

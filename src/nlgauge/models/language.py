@@ -177,10 +177,11 @@ def load_language_model(
 ) -> LanguageModel:
     """Load a model by name.
 
-    `spec` is a catalogue name (`smollm2`), a folder, a hub name, `ngram:FOLDER`, or the address of an endpoint that
-    speaks the OpenAI completions protocol (`http://host:port/v1#model-name`). `device`, `dtype` and `threads` (0: leave
-    as they are) concern local neural models; `batch_size` is rows at once (more if they are short), or requests at
-    once for an endpoint.
+    `spec` is a catalogue name (`smollm2`), a folder, a hub name, `ngram:FOLDER`, `bm25:FILE` (responses are retrieved
+    from the file's pairs of context and response, never scored), or the address of an endpoint that speaks the OpenAI
+    completions protocol (`http://host:port/v1#model-name`). `device`, `dtype` and `threads` (0: leave as they are)
+    concern local neural models; `batch_size` is rows at once (more if they are short), or requests at once for an
+    endpoint.
     """
     if dtype not in DTYPES:
         raise OptionError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
@@ -195,6 +196,10 @@ def load_language_model(
 
         model: LanguageModel = NgramModel.load(Path(spec.removeprefix("ngram:")))
         return model
+    if spec.startswith("bm25:"):
+        from nlgauge.models.retrieval import RetrievalModel
+
+        return RetrievalModel.load(spec.removeprefix("bm25:"))
     from nlgauge.models.fetch import resolve_model
 
     folder = resolve_model(spec)

@@ -36,7 +36,7 @@ def language_model_identity(spec: str) -> str:
     """`name@hash` for local models; an endpoint, whose weights cannot be seen, is just named."""
     if _is_endpoint(spec):
         return spec
-    if spec.startswith("ngram:"):
+    if spec.startswith(("ngram:", "bm25:")):
         name = spec.partition("@")[0]
         with _lock:
             return f"{name}@{_load(name).fingerprint}"

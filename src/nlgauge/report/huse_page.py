@@ -1,0 +1,45 @@
+"""A page about HUSE: scores, the plane of the two features, and the texts behind the errors (paper 3, section 5.3)."""
+
+from __future__ import annotations
+
+from nlgauge._version import __version__
+from nlgauge.drawing import safe_json, vega_bundle
+from nlgauge.report.study_tables import study_grid
+from nlgauge.studies.huse import ALIKE, DIVERSITY, QUALITY, HuseStudy
+from nlgauge.studies.judges import PEOPLE
+
+_MEANING = {
+    QUALITY: "Texts of the model that the judgment alone gives away.",
+    DIVERSITY: "Texts that only the model's probability gives away, mostly references that it would hardly write.",
+    ALIKE: "Texts that the classifier takes for the other side's.",
+}
+
+
+def render_huse(study: HuseStudy, examples: int = 5) -> str:
+    """The page as text; nothing in it is loaded from elsewhere, and texts are shown as text."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    header, rows = study_grid(study)
+    shown = study.examples(examples)
+    groups = [
+        (system, kind, _MEANING[kind], found.to_dicts())
+        for system in dict.fromkeys(study.items["system"].to_list())
+        for kind in (QUALITY, DIVERSITY, ALIKE)
+        if len(found := shown.filter((shown["system"] == system) & (shown["verdict"] == kind)))
+    ]
+    counts = study.items.group_by("system", "verdict", "source", maintain_order=True).len().to_dicts()
+    environment = Environment(
+        loader=PackageLoader("nlgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template("huse.html").render(
+        version=__version__,
+        header=header,
+        rows=rows,
+        signature=str(study.signature),
+        notes=study.notes,
+        judges=sorted({str(row["judge"]) for row in study.rows} - {PEOPLE}),
+        groups=groups,
+        counts=counts,
+        spec_json=safe_json(study.chart().to_dict()),
+        bundle=vega_bundle(),
+    )

@@ -1,0 +1,147 @@
+"""Figures of the HUSE studies: the plane of the two features (Figure 4) and the trade-off plane (Figure 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from nlgauge.drawing import colours, inline, shortened
+from nlgauge.studies.judges import PEOPLE
+
+if TYPE_CHECKING:
+    from nlgauge.studies.huse import HuseStudy
+    from nlgauge.studies.huse_data import HuseData
+
+_CELLS = 48
+_SOURCES = ["reference", "model"]
+_COLOURS = ["#3366aa", "#cc4433"]
+
+
+def features_chart(study: HuseStudy) -> Any:
+    """Texts in the plane of log p and judgment, the classifier's regions behind them, marginals beside them."""
+    import altair as alt
+
+    return alt.hconcat(*(_one_system(study, data) for data in study.data)).resolve_scale(color="independent")
+
+
+def _one_system(study: HuseStudy, data: HuseData) -> Any:
+    import altair as alt
+
+    row = next(r for r in study.rows if r["system"] == (data.name or "model"))
+    mine = study.items.filter(pl.col("system") == row["system"])
+    points = mine.select(
+        "id", "source", "verdict", "judgment", "logp", "model_votes", "votes",
+        pl.col("text").map_elements(shortened, return_dtype=pl.String),
+        pl.col("context").map_elements(shortened, return_dtype=pl.String),
+    ).to_dicts()  # fmt: skip
+    low, high = _range(mine["logp"].to_numpy()), _range(mine["judgment"].to_numpy())
+    across = alt.X("logp:Q", title="log p a token" if study.normalise else "log p", scale=alt.Scale(domain=low))
+    judged = "judgment" if data.judge == PEOPLE else f"judgment by {data.judge} (not by people)"
+    up = alt.Y("judgment:Q", title=judged, scale=alt.Scale(domain=high))
+    source = alt.Color("source:N", scale=alt.Scale(domain=_SOURCES, range=_COLOURS), title=None)
+    regions = (
+        alt.Chart(inline(_regions(data, low, high, int(row["k"]), study.normalise)))
+        .mark_rect(opacity=0.35, strokeWidth=0)
+        .encode(
+            x=alt.X("x:Q", scale=alt.Scale(domain=low)), x2="x2:Q", y=alt.Y("y:Q", scale=alt.Scale(domain=high)),
+            y2="y2:Q",
+            fill=alt.Fill(
+                "share:Q",
+                scale=alt.Scale(domain=[0, 0.5, 1], range=["#a9c4e8", "#ffffff", "#f0b3aa"]),
+                legend=alt.Legend(title="votes for model", format=".0%"),
+            ),
+        )
+    )  # fmt: skip
+    base = alt.Chart(inline(points))
+    dots = base.mark_point(filled=True, size=42, opacity=0.85).encode(
+        x=across, y=up, color=source, shape=alt.Shape("source:N", scale=alt.Scale(domain=_SOURCES), legend=None),
+        tooltip=["source:N", "verdict:N", "text:N", "context:N", "judgment:Q", alt.Tooltip("logp:Q", format=".3f"),
+                 "model_votes:Q", "votes:Q"],
+    )  # fmt: skip
+    plane = alt.layer(regions, dots).properties(width=360, height=320)
+
+    def marginal(field: str, extent: list[float]) -> dict[str, Any]:
+        return {"field": field, "type": "quantitative", "bin": {"maxbins": 30, "extent": extent}, "axis": None}
+
+    count: dict[str, Any] = {"aggregate": "count", "type": "quantitative", "stack": None, "title": None}
+    bars = base.mark_bar(opacity=0.5)
+    top = bars.encode(x=alt.X(**marginal("logp", low)), y=alt.Y(**count), color=source).properties(width=360, height=50)
+    right = bars.encode(y=alt.Y(**marginal("judgment", high)), x=alt.X(**count), color=source)
+    right = right.properties(width=50, height=320)
+    scores = f"HUSE {row['huse']:.2f}, HUSE-Q {row['huse_q']:.2f}, HUSE-D {row['huse_d']:.2f}"
+    return alt.vconcat(top, alt.hconcat(plane, right)).properties(title=alt.Title(str(row["system"]), subtitle=scores))
+
+
+def _range(values: Any) -> list[float]:
+    low, high = float(values.min()), float(values.max())
+    margin = 0.05 * (high - low or 1.0)
+    return [low - margin, high + margin]
+
+
+def _regions(data: HuseData, low: list[float], high: list[float], k: int, normalise: bool) -> list[dict[str, float]]:
+    """Cells of the plane with the share of votes for the model at their centres."""
+    from nlgauge.studies.huse import votes_at
+
+    xs, ys = (np.linspace(ends[0], ends[1], _CELLS + 1) for ends in (low, high))
+    centres = np.array(
+        [((xs[i] + xs[i + 1]) / 2, (ys[j] + ys[j + 1]) / 2) for i in range(_CELLS) for j in range(_CELLS)]
+    )
+    shares = votes_at(data, centres, k, normalise=normalise)
+    return [
+        {
+            "x": float(xs[place // _CELLS]), "x2": float(xs[place // _CELLS + 1]), "y": float(ys[place % _CELLS]),
+            "y2": float(ys[place % _CELLS + 1]), "share": round(float(share), 3),
+        }
+        for place, share in enumerate(shares)
+    ]  # fmt: skip
+
+
+def plane_chart(rows: list[dict[str, Any]], judges: list[str]) -> Any:
+    """Systems by HUSE-D and HUSE-Q, lines of equal HUSE, and the region that some system dominates (Figure 3)."""
+    import altair as alt
+
+    top = max(1.05, *(row[key] + 0.05 for row in rows for key in ("huse_d", "huse_q")))
+    groups = list(dict.fromkeys(str(row["group"]) for row in rows))
+    scale = alt.Scale(domain=groups, range=colours(len(groups)))
+    xy = {
+        "x": alt.X("huse_d:Q", title="HUSE-D (diversity)", scale=alt.Scale(domain=[0, top])),
+        "y": alt.Y("huse_q:Q", title="HUSE-Q (quality)", scale=alt.Scale(domain=[0, top])),
+    }
+    lines = [
+        {"huse_d": d, "huse_q": level + 1 - d, "huse": f"HUSE {level:.1f}"}
+        for level in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+        for d in (max(0.0, level + 1 - top), min(top, level + 1))
+    ]
+    iso = (
+        alt.Chart(inline(lines))
+        .mark_line(color="#bbbbbb", strokeDash=[4, 3])
+        .encode(detail="huse:N", tooltip="huse:N", **xy)
+    )
+    corners = [
+        {"x": 0.0, "x2": row["huse_d"], "y": 0.0, "y2": row["huse_q"], "group": str(row["group"])} for row in rows
+    ]
+    shade = alt.Chart(inline(corners)).mark_rect(opacity=0.08).encode(
+        x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q", color=alt.Color("group:N", scale=scale, legend=None)
+    )  # fmt: skip
+    base = alt.Chart(inline([_flat(row) for row in rows]))
+    colour = alt.Color("group:N", scale=scale, title=None)
+    bars = [
+        base.mark_rule(opacity=0.6).encode(x="d_low:Q", x2="d_high:Q", y="huse_q:Q", color=colour),
+        base.mark_rule(opacity=0.6).encode(x="huse_d:Q", y="q_low:Q", y2="q_high:Q", color=colour),
+    ]
+    dots = base.mark_point(filled=True, size=90, opacity=1).encode(
+        color=colour,
+        tooltip=["system:N", *(alt.Tooltip(f"{key}:Q", format=".3f") for key in ("huse", "huse_q", "huse_d")), "n:Q"],
+        **xy,
+    )
+    names = base.mark_text(dx=8, dy=-8, align="left").encode(text="system:N", **xy)
+    judged = "judged by " + ", ".join(judges) + (" (not by people)" if judges != [PEOPLE] else "")
+    title = alt.Title("Quality and diversity", subtitle=f"{judged}; shaded: no better in either than some system")
+    return alt.layer(shade, iso, *bars, dots, names).properties(width=440, height=440, title=title)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    d, q = row["huse_d_ci"] or [row["huse_d"]] * 2, row["huse_q_ci"] or [row["huse_q"]] * 2
+    return {**row, "d_low": d[0], "d_high": d[1], "q_low": q[0], "q_high": q[1]}

@@ -1,0 +1,80 @@
+"""Scorers that stand in for people's judgments of single texts (HUSE does not require people, but says who judged)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.errors import DataError, OptionError
+from nlgauge.models.fetch import model_identity
+from nlgauge.models.shared import language_model_identity, score_texts
+
+PEOPLE = "people"
+_ASK = (
+    "Below is a message and a reply. Say whether the reply is what a person might well have written.\n\n"
+    "Message: {context}\nReply: {text}\nIs the reply natural and sensible? Answer:"
+)
+_YES, _NO = " Yes", " No"
+
+
+def judge_texts(judge: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
+    """Judgments by a scorer: `relevance:MODEL` (cosine of the embeddings of context and text) or `llm:MODEL`.
+
+    `llm` asks a language model whether the text is natural and sensible, and takes log p of yes less log p of no.
+    """
+    kind, colon, model = judge.partition(":")
+    if judge == PEOPLE or not colon:
+        raise DataError(
+            "no judgments: expected a column of them (--judgment), ratings (--ratings), or a scorer in their place "
+            "(--judge relevance:minilm or --judge llm:smollm2)"
+        )
+    if not any(texts):
+        raise DataError(f"no texts to judge by {judge}; name their column with --text")
+    if kind == "relevance":
+        return _relevance(model, contexts, texts)
+    if kind == "llm":
+        return _asked(model, contexts, texts)
+    raise OptionError(f"judge '{judge}'; expected relevance:MODEL or llm:MODEL")
+
+
+def log_probabilities(model: str, contexts: Sequence[str], texts: Sequence[str], template: str) -> Array:
+    """Log-probability of every text after its prompt, a space between them; the end of the text is not scored.
+
+    The prompt is the template with the context in it, or nothing where there is no context.
+    """
+    if "{context}" not in template:
+        raise OptionError(f"template '{template}'; expected {{context}} somewhere in it")
+    if not any(texts):
+        raise DataError(f"no texts for {model} to score; name their column with --text")
+    prompts = [template.replace("{context}", context) if context else "" for context in contexts]
+    spaced = [[f" {text}" if prompt and text else text] for prompt, text in zip(prompts, texts, strict=True)]
+    return np.array([found[0].total for found in score_texts(model, prompts, spaced)])
+
+
+def judge_identity(judge: str) -> str:
+    """The judge as a signature names it: a scorer's model with the hash of its weights."""
+    kind, colon, model = judge.partition(":")
+    if not colon or kind not in ("relevance", "llm"):
+        return judge
+    return f"{kind}:{model_identity(model) if kind == 'relevance' else language_model_identity(model)}"
+
+
+def _relevance(model: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
+    from nlgauge.models.embedder import load_embedder
+
+    both = load_embedder(model).encode([*contexts, *texts]).astype(np.float64)
+    first, second = both[: len(contexts)], both[len(contexts) :]
+    norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    found: Array = np.divide((first * second).sum(axis=1), norms, out=np.zeros(len(first)), where=norms > 0)
+    return found
+
+
+def _asked(model: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
+    prompts = [
+        _ASK.replace("{text}", text).replace("{context}", context)
+        for context, text in zip(contexts, texts, strict=True)
+    ]
+    scored = score_texts(model, prompts, [[_YES, _NO]] * len(prompts))
+    return np.array([yes.total - no.total for yes, no in scored])
