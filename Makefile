@@ -64,6 +64,7 @@ papers: $(VENV)/.installed $(VENV)/.models
 	$(BIN)/python -m papers.diversity
 	$(BIN)/python -m papers.ead
 	$(BIN)/python -m papers.tester
+	$(BIN)/python -m papers.huse_coverage
 	$(BIN)/python -m papers.huse
 	$(BIN)/python -m papers.content_metric
 

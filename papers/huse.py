@@ -126,7 +126,7 @@ def _scores_part(clean: Run, raw: Run, raters: Run, total: Run) -> str:
         f"```\n\nSignature: `{clean.document['signature']}`\n\n"
         + table(["data", "HUSE", "HUSE-Q", "HUSE-D"], rows)
         + f"\n\nThe raw export has {len(items)} texts and {len(answers):,} ratings. "
-        f"{clean.notes.removeprefix('- ')}. The "
+        "The "
         "printed HUSE-Q of .58 needs distances as double precision gives them: mean ratings are multiples of "
         ".05, so that "
         "many distances are equal, and rounding decides which of them count as level with the 16th. It is .60 "
@@ -177,10 +177,13 @@ def _run_part(run: Run, asked: Run) -> str:
         "scorer can tell, no more.\n\n```\npython -m "
         f"papers.huse\n{commands}\n{run.command}\n{asked.command}\n```\n\n"
         + table(["judge", "system", "texts", "HUSE", "HUSE-Q", "HUSE-D"], rows)
-        + "\n\n![Trade-off plane](figures/tradeoff.png)\n\nA lower temperature loses HUSE-D: the model's texts "
-        "are more "
-        "probable than references are, which gives them away. log p is that of the model itself, not of the annealed "
-        "model or of the retrieval system, which has none.\n"
+        + "\n\n![Trade-off plane](figures/tradeoff.png)\n\n"
+        "SmolLM2 loses HUSE-D at the lower temperature: its texts are more probable than references are, which gives "
+        "them away, while this judge sees nothing wrong with them. Retrieved texts were written by people; SmolLM2's "
+        "probability hardly tells them from references, and a judge does only as far as they miss the point; "
+        "HUSE-D of a retrieval system needs the "
+        "probability of that system, which it does not have. log p is that of the model at temperature 1 "
+        "throughout.\n"
     )
 
 

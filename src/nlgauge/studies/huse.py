@@ -99,7 +99,7 @@ def huse(
     found = [
         one
         for entry, name in zip(entries, task_names(entries, names), strict=True)
-        for one in read_huse(entry, name, chosen, by)
+        for one in read_huse(entry, "" if by and len(entries) == 1 else name, chosen, by)
     ]
     rows, frames, notes = [], [], []
     for one in found:

@@ -114,11 +114,10 @@ def plane_chart(rows: list[dict[str, Any]], judges: list[str]) -> Any:
         for level in (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
         for d in (max(0.0, level + 1 - top), min(top, level + 1))
     ]
-    iso = (
-        alt.Chart(inline(lines))
-        .mark_line(color="#bbbbbb", strokeDash=[4, 3])
-        .encode(detail="huse:N", tooltip="huse:N", **xy)
-    )
+    iso = alt.Chart(inline(lines)).mark_line(color="#bbbbbb", strokeDash=[4, 3])
+    iso = iso.encode(detail="huse:N", tooltip="huse:N", **xy)
+    levels = alt.Chart(inline(lines[::2])).mark_text(color="#888888", dx=6, dy=4, align="left", fontSize=10)
+    levels = levels.encode(text="huse:N", **xy)
     corners = [
         {"x": 0.0, "x2": row["huse_d"], "y": 0.0, "y2": row["huse_q"], "group": str(row["group"])} for row in rows
     ]
@@ -139,7 +138,7 @@ def plane_chart(rows: list[dict[str, Any]], judges: list[str]) -> Any:
     names = base.mark_text(dx=8, dy=-8, align="left").encode(text="system:N", **xy)
     judged = "judged by " + ", ".join(judges) + (" (not by people)" if judges != [PEOPLE] else "")
     title = alt.Title("Quality and diversity", subtitle=f"{judged}; shaded: no better in either than some system")
-    return alt.layer(shade, iso, *bars, dots, names).properties(width=440, height=440, title=title)
+    return alt.layer(shade, iso, levels, *bars, dots, names).properties(width=440, height=440, title=title)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import Interval
 from nlgauge.stats.bootstrap import check_level
 from nlgauge.stats.correlation import percentiles
-from nlgauge.stats.neighbours import Ties, leave_one_out, resample_errors, resample_halves, resample_items
+from nlgauge.stats.neighbours import Draw, Ties, leave_one_out, resample_errors, resample_halves, resample_items
 from nlgauge.studies.huse_data import HuseData
 from nlgauge.studies.tasks import Over
 
@@ -56,18 +56,19 @@ def huse_intervals(
     features = data.features(normalise=normalise)
     maps = [features, features[:, 1:]]
     found = [leave_one_out(one, data.is_model, k=k, ties=ties) for one in maps]
-    if raters:
-        draws = _with_raters(data, features, k, ties, interval)
-        draws += np.array([2 * one.error for one in found])[:, None] - draws.mean(axis=1, keepdims=True)
-        return _ends(draws, interval.confidence, "raters-and-errors")
     groups = data.groups(over)
+    units = "texts" if groups is None else "contexts"
+    if raters:
+        draws = _with_raters(data, features, k, ties, groups, interval)
+        draws += np.array([2 * one.error for one in found])[:, None] - draws.mean(axis=1, keepdims=True)
+        return _ends(draws, interval.confidence, f"raters-and-halves-of-{units}")
     drawn: dict[str, Any] = {"groups": groups, "resamples": interval.resamples, "seed": interval.seed}
     if chosen == "errors":
         draws = resample_errors(found, **drawn)
     else:
         resample = resample_halves if chosen == "halves" else resample_items
         draws = resample(maps, data.is_model, k=k, ties=ties, **drawn)
-    return _ends(draws, interval.confidence, f"{chosen}-of-{'texts' if groups is None else 'contexts'}")
+    return _ends(draws, interval.confidence, f"{chosen}-of-{units}")
 
 
 def _ends(draws: Array, confidence: float, way: str) -> HuseIntervals:
@@ -76,13 +77,17 @@ def _ends(draws: Array, confidence: float, way: str) -> HuseIntervals:
     return HuseIntervals(huse, huse_q, huse_d, way)
 
 
-def _with_raters(data: HuseData, features: Array, k: int, ties: Ties, interval: Interval) -> Array:
-    """Draw the ratings of every text with replacement, classify anew, and draw one resample of those errors."""
+def _with_raters(
+    data: HuseData, features: Array, k: int, ties: Ties, groups: Array | None, interval: Interval
+) -> Array:
+    """Draw the ratings of every text with replacement, and half of the texts: both kinds of chance at once."""
     ratings = data.ratings
     if ratings is None:
         raise DataError(
             "no single ratings to resample; expected a crowd export or a ratings file", file=data.name or None
         )
+    if len(data) < 2 * (k + 1):
+        raise DataError(f"{len(data)} texts; expected at least {2 * (k + 1)} to draw halves", file=data.name or None)
     given = np.isfinite(ratings)
     counts = given.sum(axis=0)
     if (counts < 2).any():
@@ -103,6 +108,6 @@ def _with_raters(data: HuseData, features: Array, k: int, ties: Ties, interval: 
         if np.ptp(judged) == 0:
             continue
         both = np.stack([features[:, 0], judged], axis=1)
-        found = [leave_one_out(one, data.is_model, k=k, ties=ties) for one in (both, both[:, 1:])]
-        draws.append(resample_errors(found, resamples=1, seed=int(rng.integers(2**31)))[:, 0])
+        draw = Draw("halves", groups, resamples=1, seed=int(rng.integers(2**31)))
+        draws.append(2 * draw.errors([both, both[:, 1:]], data.is_model, k=k, ties=ties)[:, 0])
     return np.stack(draws, axis=1)
