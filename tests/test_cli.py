@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import nlgauge
+from nlgauge.cli.main import COMMANDS
 from nlgauge.metrics.registry import metric_names
 
 FRAME_READERS: dict[str, Callable[[Path], pl.DataFrame]] = {
@@ -52,6 +53,14 @@ def test_help_has_an_example(arguments: tuple[str, ...]) -> None:
     assert done.returncode == 0
     assert "xample" in done.stdout
     assert "nlgauge " in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_that_help_lists_is_there(name: str) -> None:
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert f"{name} [OPTIONS]" in done.stdout
+    assert "completion" not in done.stdout
 
 
 def test_version() -> None:

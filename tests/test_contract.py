@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 
 import nlgauge
-from nlgauge.data.tables import ResponseSets
+from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.registry import _BUILT_IN, create_metric
 from nlgauge.metrics.score import Interval
 from tests.conftest import ROOT
 
+WORD_VECTORS = ("embed-average", "vector-extrema", "greedy")
 VARIANTS = [
-    *(name for name in _BUILT_IN if name not in ("column", "mauve", "sts-div")),
+    *(name for name in _BUILT_IN if name not in ("column", "mauve", "sts-div", "meteor-nltk", *WORD_VECTORS)),
+    *(f"{name}:vectors=vectors.txt" for name in WORD_VECTORS),
     "column:column=human",
     f"mauve:against={ROOT / 'examples' / 'system_b.jsonl'}",
     "sts-div:model=cross-encoder",
@@ -36,19 +38,31 @@ VARIANTS = [
     "ead:over=set,vocab=500,n=1-2",
     "ttr:over=set,n=2",
     "compression:by=zstd",
+    "bleu:n=2,refs=multi,smooth=none,scale=1",
+    "bleu:over=corpus,case=lower,tok=word,n=2",
+    "bleu:over=corpus,variant=nlg-eval,n=1",
+    "rouge-l:variant=rouge-score",
+    "meteor:over=corpus",
 ]
 
 
 @pytest.fixture(autouse=True)
-def beside_the_cross_encoder(cross_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that specs can name its folder."""
+def beside_the_models(cross_encoder: Path, examples: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that specs can name the folder of the cross-encoder and a file of random word vectors."""
+    vectors = cross_encoder.parent / "vectors.txt"
+    if not vectors.exists():
+        rng = np.random.default_rng(3)
+        words = sorted({w for name in "ab" for w in (examples / f"system_{name}.jsonl").read_text().lower().split()})
+        vectors.write_text("".join(f"{word} {' '.join(map(str, rng.normal(size=4)))}\n" for word in words))
     monkeypatch.chdir(cross_encoder.parent)
 
 
 @pytest.fixture
-def table(whole_table: ResponseSets, spec: str) -> ResponseSets:
-    """Fewer sets for metrics that need a model."""
-    return whole_table.select(np.arange(8)) if create_metric(spec).costly else whole_table
+def table(whole_table: ResponseSets, with_references: ResponseSets, spec: str) -> ResponseSets:
+    """Fewer sets for metrics that need a model; single texts with references where a metric wants those."""
+    metric = create_metric(spec)
+    sets = with_references if metric.needs_references else whole_table
+    return sets.select(np.arange(8)) if metric.costly else sets
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +73,16 @@ def whole_table(examples: Path, minilm: str, smollm2: str) -> ResponseSets:
     import polars as pl
 
     return replace(sets, frame=sets.frame.with_columns(pl.Series("human", rng.random(len(sets)))))
+
+
+@pytest.fixture(scope="module")
+def with_references(whole_table: ResponseSets, examples: Path) -> ResponseSets:
+    """The first response of each set of one system, with the other system's responses as its references."""
+    other = nlgauge.read(str(examples / "system_b.jsonl"))
+    assert isinstance(other, ResponseSets)
+    texts = whole_table.texts.gather(whole_table.offsets[:-1]).to_list()
+    references = other.to_polars()["responses"].to_list()
+    return Items.of(texts, references=references, ids=whole_table.ids.to_list()).as_sets()
 
 
 def finish(metric: Any, tables: list[ResponseSets], interval: Interval | None = None) -> Any:

@@ -9,6 +9,7 @@ from nlgauge._version import __version__
 
 if TYPE_CHECKING:
     from nlgauge.data.columns import Columns
+    from nlgauge.data.dialogs import read_dialogs
     from nlgauge.data.ratings import read_ratings
     from nlgauge.data.reading import Source, read
     from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
     from nlgauge.studies.content import content_test
     from nlgauge.studies.correlation import correlation_study
     from nlgauge.studies.decoding import decoding_test
+    from nlgauge.studies.entropy_filter import entropy_filter
     from nlgauge.studies.huse import huse
     from nlgauge.studies.huse_data import HuseOptions
     from nlgauge.studies.huse_stability import huse_stability
     from nlgauge.studies.length_bias import length_bias
     from nlgauge.studies.nuggets import build_nuggets
     from nlgauge.studies.ranking import ranking_test
+    from nlgauge.studies.ruq import ruq
     from nlgauge.studies.stability import stability
+    from nlgauge.studies.sweep import sweep
     from nlgauge.studies.tradeoff import tradeoff
     from nlgauge.studies.typicality import typicality
 
@@ -56,18 +60,22 @@ _PUBLIC = {
     "correlation_study": "nlgauge.studies.correlation",
     "create_metric": "nlgauge.metrics.registry",
     "decoding_test": "nlgauge.studies.decoding",
+    "entropy_filter": "nlgauge.studies.entropy_filter",
     "huse": "nlgauge.studies.huse",
     "huse_stability": "nlgauge.studies.huse_stability",
     "length_bias": "nlgauge.studies.length_bias",
     "metric_names": "nlgauge.metrics.registry",
     "ranking_test": "nlgauge.studies.ranking",
     "read": "nlgauge.data.reading",
+    "read_dialogs": "nlgauge.data.dialogs",
     "read_ratings": "nlgauge.data.ratings",
     "register_metric": "nlgauge.metrics.registry",
     "register_similarity": "nlgauge.metrics.reduction",
+    "ruq": "nlgauge.studies.ruq",
     "save_chart": "nlgauge.drawing",
     "score": "nlgauge.metrics.scoring",
     "stability": "nlgauge.studies.stability",
+    "sweep": "nlgauge.studies.sweep",
     "tradeoff": "nlgauge.studies.tradeoff",
     "typicality": "nlgauge.studies.typicality",
 }
@@ -95,18 +103,22 @@ __all__ = [
     "correlation_study",
     "create_metric",
     "decoding_test",
+    "entropy_filter",
     "huse",
     "huse_stability",
     "length_bias",
     "metric_names",
     "ranking_test",
     "read",
+    "read_dialogs",
     "read_ratings",
     "register_metric",
     "register_similarity",
+    "ruq",
     "save_chart",
     "score",
     "stability",
+    "sweep",
     "tradeoff",
     "typicality",
 ]

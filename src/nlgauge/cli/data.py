@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from nlgauge.data.datasets import Dataset
 
 app = typer.Typer(
-    help="List, locate and verify the public datasets of the papers. Nothing is downloaded: `list --format json` says "
-    "where each comes from.\n\nExample: nlgauge data verify mans huse --data-dir ~/research",
+    help="List, locate and verify the public datasets of the papers, and make pairs of dialogs. Nothing is downloaded: "
+    "`list --format json` says where each dataset comes from.\n\n"
+    "Example: nlgauge data verify mans huse --data-dir ~/research",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 DataDir = Annotated[
@@ -84,6 +86,44 @@ def verify_command(
         print(f"nlgauge: {dataset.name}: {dataset.advice}", file=sys.stderr)
     if wrong:
         raise typer.Exit(1)
+
+
+@app.command("pairs")
+def pairs_command(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Dialogs; also .gz or .zst, and '-' is standard input.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Pairs go here: .jsonl, .csv, .tsv or .parquet.")],
+    context_turns: Annotated[int, typer.Option(metavar="N", help="Turns before the reply, at most.")] = 1,
+    separator: Annotated[str, typer.Option(help="What stands between them; \\n is a line break.")] = " ",
+    speaker_marks: Annotated[bool, typer.Option("--speaker-marks", help="Name speakers in the context.")] = False,
+    format: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="dailydialog, parlai, chat or json.",
+                          show_default="by content")
+    ] = "",
+    limit: Annotated[int, typer.Option(metavar="N", help="Write only the first so many pairs; 0 for all.")] = 0,
+) -> None:  # fmt: skip
+    """Turn dialogs into pairs of context and reply (id, context, text and, where there are any, references).
+
+    Example: nlgauge data pairs dialogues_train.txt -o pairs.jsonl --context-turns 2
+    """
+    from nlgauge.cli.inputs import check_output
+    from nlgauge.data.dialogs import read_dialogs, turn_pairs
+    from nlgauge.data.writing import write_table
+    from nlgauge.errors import OptionError
+
+    if limit < 0:
+        raise OptionError(f"--limit {limit}; expected 0 (all) or more")
+    check_output(output, [file])
+    dialogs = read_dialogs(file, format=format)
+    pairs = turn_pairs(
+        dialogs, context_turns=context_turns, separator=separator.replace("\\n", "\n"), speaker_marks=speaker_marks
+    )
+    frame = pairs.frame.head(limit) if limit else pairs.frame
+    write_table(frame, output)
+    print(
+        f"nlgauge: wrote {output}: {frame.height:,} of {len(pairs):,} pairs from {len(dialogs):,} dialogs "
+        f"({dialogs.format})",
+        file=sys.stderr,
+    )
 
 
 def _state(dataset: Dataset, folder: Path | None) -> str:

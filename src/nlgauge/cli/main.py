@@ -1,22 +1,63 @@
-"""The `nlgauge` command."""
+"""The `nlgauge` command: commands are loaded when they are called, so that help comes in a blink."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from nlgauge._version import __version__
-from nlgauge.cli import data, generate, metrics, models, report, score, study, train
 from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
 
 _INTERRUPTED = "interrupted; no output was completed, and the same command goes on from finished work"
+COMMANDS = {
+    "score": ("score:score_command", "Score files of response sets or texts, and compare systems."),
+    "report": ("report:report_command", "Write a report card: one self-contained HTML page with charts and examples."),
+    "study": ("study:app", "Gauge the gauges: studies of metrics and of raters."),
+    "generate": ("generate:generate_command", "Write response sets with a language model, a parameter being swept."),
+    "filter": ("filter:app", "Filter training data."),
+    "data": ("data:app", "List, locate and verify public datasets; turn dialogs into pairs."),
+    "metrics": ("metrics:app", "List metrics, or show one in full."),
+    "models": ("models:app", "List, fetch, locate and remove models."),
+    "train": ("train:app", "Train models on your own texts."),
+}
+
+
+class _LoadedOnCall(TyperGroup):
+    """A group that knows its commands' names and purposes, and imports the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature of click
+        """Names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature of click
+        """The command of this name, or None."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        found = getattr(importlib.import_module(f"nlgauge.cli.{module}"), attribute)
+        if not isinstance(found, typer.Typer):
+            single = typer.Typer(add_completion=False, rich_markup_mode=None)
+            single.command(cmd_name)(found)
+            found = single
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature of click
+        """Names and purposes, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, purpose) for name, (_, purpose) in COMMANDS.items()])
+
 
 app = typer.Typer(
     name="nlgauge",
+    cls=_LoadedOnCall,
     help="Gauge generated text, and gauge the gauges.",
     epilog="Example: nlgauge score examples/system_a.jsonl examples/system_b.jsonl -m distinct -m self-bleu",
     no_args_is_help=True,
@@ -25,14 +66,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("score")(score.score_command)
-app.command("report")(report.report_command)
-app.command("generate")(generate.generate_command)
-app.add_typer(data.app, name="data")
-app.add_typer(metrics.app, name="metrics")
-app.add_typer(models.app, name="models")
-app.add_typer(train.app, name="train")
-app.add_typer(study.app, name="study")
 
 
 def _print_version(wanted: bool) -> None:

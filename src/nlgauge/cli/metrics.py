@@ -6,7 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="List metrics, or show one in full.", invoke_without_command=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="List metrics, or show one in full.",
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 
 @app.callback(invoke_without_command=True)

@@ -10,6 +10,7 @@ import typer
 app = typer.Typer(
     help="List, fetch, locate and remove models.\n\nExample: nlgauge models fetch minilm smollm2",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Catalogue names, or hub names such as org/model.")]

@@ -122,12 +122,12 @@ def score_command(
 def make_metrics(metric: list[str] | None, column: list[str] | None, sketch: bool = False) -> list[Any]:
     """Metrics from command-line options."""
     from nlgauge.metrics.column import ColumnMetric
-    from nlgauge.metrics.registry import create_metric
+    from nlgauge.metrics.registry import create_metrics
 
     specs = metric or ([] if column else ["distinct", "cos-sim"])
-    made = [create_metric(spec) for spec in specs]
+    made = create_metrics(specs)
     if sketch:
-        sketched = [getattr(m, "over", "") == "corpus" and m.name != "entropy" for m in made]
+        sketched = [getattr(m, "over", "") == "corpus" and hasattr(m, "count") and m.name != "entropy" for m in made]
         if not any(sketched):
             raise OptionError("--sketch goes with a corpus-level count, as in -m distinct:over=corpus")
         made = [dataclasses.replace(m, count=_SKETCH) if s else m for m, s in zip(made, sketched, strict=True)]

@@ -7,15 +7,15 @@ from typing import Annotated
 
 import typer
 
-from nlgauge.cli import inputs
+from nlgauge.cli import inputs, study_huse, study_ruq
 from nlgauge.cli import study_options as options
-from nlgauge.cli.study_huse import register
 from nlgauge.errors import OptionError
 
 app = typer.Typer(
     help="Gauge the gauges: studies of metrics and of raters.\n\n"
     "Example: nlgauge study content examples/content_sets.jsonl -m distinct -m cos-sim --chart content.html",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 
@@ -422,4 +422,5 @@ def agreement_command(
     options.show(study, format, chart)
 
 
-register(app)
+study_huse.register(app)
+study_ruq.register(app)

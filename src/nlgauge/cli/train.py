@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Train models on your own texts.\n\nExample: nlgauge train lm --data stories.txt --from smollm2 --out tuned",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

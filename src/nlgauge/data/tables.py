@@ -39,13 +39,15 @@ class ResponseSets:
     """Sets of responses, one a context (paper 1, section 3): `texts[offsets[i]:offsets[i+1]]` answer context i.
 
     `frame` has a row a set: `id`, and `context`, `system` and any parameter, label or human column when present.
-    `explicit_ids` is False when ids are mere line numbers.
+    `explicit_ids` is False when ids are mere line numbers. `references` has one list a set where sets are single texts
+    that came with references.
     """
 
     frame: pl.DataFrame
     texts: pl.Series
     offsets: np.ndarray[Any, np.dtype[np.int64]]
     explicit_ids: bool = True
+    references: pl.Series | None = None
 
     @classmethod
     def of(
@@ -134,17 +136,20 @@ class ResponseSets:
         starts, sizes = self.offsets[:-1][rows], self.sizes[rows]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - starts, sizes)
-        return ResponseSets(self.frame[rows], self.texts.gather(positions), offsets, self.explicit_ids)
+        references = None if self.references is None else self.references.gather(rows)
+        return ResponseSets(self.frame[rows], self.texts.gather(positions), offsets, self.explicit_ids, references)
 
     @staticmethod
     def concat(parts: Sequence[ResponseSets]) -> ResponseSets:
         """Several tables as one, in order."""
         sizes = np.concatenate([part.sizes for part in parts])
+        references = [part.references for part in parts if part.references is not None]
         return ResponseSets(
             _concat_frames([part.frame for part in parts]),
             pl.concat([part.texts for part in parts]),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             all(part.explicit_ids for part in parts),
+            pl.concat(references) if len(references) == len(parts) else None,
         )
 
 
@@ -196,12 +201,13 @@ class Items:
         return self.frame["text"]
 
     def as_sets(self) -> ResponseSets:
-        """Each item as a set of one text, for measures that pool over everything."""
+        """Each item as a set of one text with its references beside it, for measures of single texts or of them all."""
         return ResponseSets(
             self.frame.drop("text", "references", strict=False),
             self.texts,
             np.arange(len(self) + 1, dtype=np.int64),
             self.explicit_ids,
+            self.frame["references"] if "references" in self.frame.columns else None,
         )
 
     def as_one_set(self) -> ResponseSets:

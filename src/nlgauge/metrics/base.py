@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Interval, ItemValues, RowKeys, Score
 from nlgauge.metrics.signature import Signature
 from nlgauge.stats.exact import ExactSum
+
+if TYPE_CHECKING:
+    from nlgauge.data.tables import ResponseSets
 
 
 class Stats(Protocol):
@@ -33,7 +36,8 @@ class Metric(ABC):
 
     `name` is what users type, `paper` where it is defined, `needs` how many responses a set must have.
     `of_single_texts` metrics also make sense for texts that are in no set; `costly` ones are always worth caching.
-    `example` shows how to call a metric that is of no use with its defaults.
+    `example` shows how to call a metric that is of no use with its defaults. A metric that `needs_references` compares
+    every text with references of its own.
     """
 
     name: ClassVar[str]
@@ -42,6 +46,7 @@ class Metric(ABC):
     needs: ClassVar[int] = 1
     of_single_texts: ClassVar[bool] = False
     costly: ClassVar[bool] = False
+    needs_references: ClassVar[bool] = False
     example: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
@@ -89,8 +94,11 @@ class Metric(ABC):
         """Make the metric from options written as text."""
         return options.build(cls, cls.name, given)
 
+    def prepare(self) -> None:  # noqa: B027 - most metrics need nothing
+        """Raise the error that says what to install or fetch, where the metric needs more than this machine has."""
+
     def check(self, batch: Batch) -> None:
-        """Refuse sets with too few responses."""
+        """Refuse sets with too few responses, items without references, and a machine that lacks what is needed."""
         small = np.flatnonzero(batch.sets.sizes < self.needs)
         if len(small):
             size = int(batch.sets.sizes[small[0]])
@@ -98,12 +106,26 @@ class Metric(ABC):
                 f"set '{batch.sets.ids[int(small[0])]}' has {size} response{'s' * (size != 1)}; {self.name} needs at "
                 f"least {self.needs} responses a set"
             )
+        if self.needs_references:
+            self._check_references(batch.sets)
+        self.prepare()
+
+    def _check_references(self, sets: ResponseSets) -> None:
+        if sets.references is not None and not sets.references.null_count():
+            return
+        first = 0 if sets.references is None else int(sets.references.is_null().arg_true()[0])
+        raise DataError(
+            f"item '{sets.ids[first]}' has no reference, and {self.name} compares every text with its own references; "
+            "expected single texts with a column 'references' (a list) or 'reference', or plain text with "
+            "--aligned references=FILE"
+        )
 
     def score(self, sets: Any, interval: Interval | None = None) -> Score:
-        """Score response sets (a `ResponseSets`, or lists of texts) in one call."""
-        from nlgauge.data.tables import ResponseSets
+        """Score response sets (a `ResponseSets`, or lists of texts) or `Items` in one call."""
+        from nlgauge.data.tables import Items, ResponseSets
 
-        table = sets if isinstance(sets, ResponseSets) else ResponseSets.of(sets)
+        given = sets.as_sets() if isinstance(sets, Items) else sets
+        table = given if isinstance(given, ResponseSets) else ResponseSets.of(given)
         batch = Batch(table, grouped=interval is not None)
         self.check(batch)
         return self.finish(self.collect(batch), interval)

@@ -13,6 +13,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.data.tables import ResponseSets
+from nlgauge.errors import DataError
 from nlgauge.metrics.score import RowKeys
 from nlgauge.text.tokens import Tokenizer, TokenTable, text_bytes
 
@@ -36,8 +37,8 @@ class SetNgrams:
 class Batch:
     """Response sets, with tokens and n-grams made on first use and shared between metrics.
 
-    With `grouped`, sets are dealt into groups by a hash of their id (of their context or texts when ids are mere line
-    numbers), so that corpus measures can tell what leaving out a part of the corpus does.
+    With `grouped`, sets are dealt into groups by a hash of their id (of their context, references or texts when ids are
+    mere line numbers), so that corpus measures can tell what leaving out a part of the corpus does.
     """
 
     def __init__(self, sets: ResponseSets, *, grouped: bool = False) -> None:
@@ -81,6 +82,17 @@ class Batch:
 
         return load_embedder(model).encode(texts)
 
+    @cached_property
+    def with_references(self) -> Batch:
+        """The same items, each a set of its text followed by its own references, tokenised and embedded together."""
+        references = self.sets.references
+        if references is None:
+            raise DataError(f"item '{self.sets.ids[0]}' has no reference; expected references[i] to belong to item i")
+        together = pl.DataFrame({"text": self.sets.texts, "references": references})
+        texts = together.select(pl.concat_list("text", "references").explode()).to_series().alias("text")
+        offsets = np.concatenate([[0], np.cumsum(1 + references.list.len().to_numpy().astype(np.int64))])
+        return Batch(ResponseSets(self.sets.frame, texts, offsets, self.sets.explicit_ids))
+
     def contexts(self) -> list[str]:
         """One context a set; empty where there is none."""
         frame = self.sets.frame
@@ -113,6 +125,8 @@ class Batch:
             keys = frame["id"]
         elif "context" in frame.columns:
             keys = frame["context"].fill_null("")
+        elif self.sets.references is not None:
+            keys = self.sets.references.list.join("\n")
         else:
             keys = self.sets.texts.gather(self.sets.offsets[:-1])
         groups = (_hashes(keys) % np.uint64(JACKKNIFE_GROUPS)).astype(np.uint8)

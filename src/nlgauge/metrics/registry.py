@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import warnings
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 from typing import Any
 
-from nlgauge.errors import NLGaugeError, OptionError, UnknownName
+from nlgauge.errors import MissingExtra, ModelError, NLGaugeError, OptionError, UnknownName
 
 _BUILT_IN = {
     "distinct": "nlgauge.metrics.ngram:Distinct",
@@ -26,7 +28,31 @@ _BUILT_IN = {
     "volume": "nlgauge.metrics.embedding:Volume",
     "mauve": "nlgauge.metrics.mauve:Mauve",
     "ppl": "nlgauge.metrics.perplexity:Perplexity",
+    "bleu": "nlgauge.metrics.bleu:Bleu",
+    "rouge-l": "nlgauge.metrics.rouge:RougeL",
+    "meteor": "nlgauge.metrics.meteor:Meteor",
+    "meteor-nltk": "nlgauge.metrics.meteor_nltk:MeteorNltk",
+    "embed-average": "nlgauge.metrics.word_vectors:EmbeddingAverage",
+    "vector-extrema": "nlgauge.metrics.word_vectors:VectorExtrema",
+    "greedy": "nlgauge.metrics.word_vectors:GreedyMatching",
+    "sent-cos": "nlgauge.metrics.sentence_cosine:SentenceCosine",
     "column": "nlgauge.metrics.column:ColumnMetric",
+}
+_DIALOG_BLEU = tuple(f"bleu:n={n},case=lower" for n in range(1, 5))
+BUNDLES = {
+    "dialog": (
+        *_DIALOG_BLEU,
+        *(f"{spec},over=corpus,variant=nlg-eval" for spec in _DIALOG_BLEU),
+        "meteor:over=corpus",
+        "rouge-l:case=lower",
+        "embed-average",
+        "vector-extrema",
+        "greedy",
+        "sent-cos",
+        "ttr:n=1",
+        "ttr:n=2",
+        "ttr:n=3",
+    ),
 }
 _registered: dict[str, type[Any]] = {}
 
@@ -58,6 +84,8 @@ def metric_class(name: str) -> type[Any]:
     if name in _registered:
         return _registered[name]
     target = _BUILT_IN.get(name) or _plugins().get(name)
+    if target is None and name in BUNDLES:
+        raise OptionError(f"'{name}' stands for several metrics; expected one of them: {', '.join(BUNDLES[name])}")
     if target is None:
         raise UnknownName.among("metric", name, metric_names(), "See `nlgauge metrics`.")
     module, _, attribute = target.partition(":")
@@ -83,3 +111,23 @@ def create_metric(spec: str) -> Any:
             raise OptionError(f"option '{key}' stands twice in '{spec}'")
         given[key] = value
     return metric_class(name).from_options(given)
+
+
+def create_metrics(specs: Iterable[Any]) -> list[Any]:
+    """Metrics from specs (made ones stay as they are); the name of a bundle, such as `dialog`, stands for its parts.
+
+    A part of a bundle that lacks something on this machine is left out with a warning that says what.
+    """
+    made: list[Any] = []
+    for spec in specs:
+        if not isinstance(spec, str) or spec.strip() not in BUNDLES:
+            made.append(create_metric(spec) if isinstance(spec, str) else spec)
+            continue
+        for part in map(create_metric, BUNDLES[spec.strip()]):
+            try:
+                part.prepare()
+            except (MissingExtra, ModelError) as error:
+                warnings.warn(f"{spec.strip()}: {part.label} is skipped: {error}", stacklevel=2)
+            else:
+                made.append(part)
+    return made

@@ -23,7 +23,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.column import ColumnMetric
-from nlgauge.metrics.registry import create_metric
+from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Interval, RowKeys, Score
 
 BySystem = dict[str, tuple[Any, ...]]
@@ -67,13 +67,13 @@ def score(
     """Score data with metrics: for each system found, one score a metric.
 
     `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, lists of texts, or a list of file names or sources
-    (each a system of its own). Metrics are written as on the command line (`"distinct:n=2"`), as signatures, or made
-    with their classes. Further options are those of `nlgauge.data.Source`.
+    (each a system of its own). Metrics are written as on the command line (`"distinct:n=2"`, the bundle `"dialog"`), as
+    signatures, or made with their classes. Further options are those of `nlgauge.data.Source`.
 
     >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
     0.2
     """
-    made = tuple(create_metric(metric) if isinstance(metric, str) else metric for metric in metrics)
+    made = tuple(create_metrics(metrics))
     if not made:
         raise OptionError("no metric was named; try distinct, or see `nlgauge metrics`")
     seen = [str(metric.signature) for metric in made]

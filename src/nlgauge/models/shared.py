@@ -19,7 +19,8 @@ _KEPT_EVERY = 64
 _lock = threading.Lock()
 
 
-def _load(spec: str) -> LanguageModel:
+def load_shared(spec: str) -> LanguageModel:
+    """The model that everybody in this process shares, loaded on first use."""
     return _load_on(spec, Machine.from_environment())
 
 
@@ -39,7 +40,7 @@ def language_model_identity(spec: str) -> str:
     if spec.startswith(("ngram:", "bm25:")):
         name = spec.partition("@")[0]
         with _lock:
-            return f"{name}@{_load(name).fingerprint}"
+            return f"{name}@{load_shared(name).fingerprint}"
     return model_identity(spec)
 
 
@@ -62,7 +63,7 @@ def score_texts(
             part = todo[start : start + _KEPT_EVERY]
             groups = [[j for j, key in enumerate(keys[i]) if key not in known] for i in part]
             chosen = [[texts[i][j] for j in group] for i, group in zip(part, groups, strict=True)]
-            scored = _load(name).score([prompts[i] for i in part], chosen, with_end=with_end)
+            scored = load_shared(name).score([prompts[i] for i in part], chosen, with_end=with_end)
             fresh = {
                 keys[i][j]: _pack(result)
                 for i, group, results in zip(part, groups, scored, strict=True)

@@ -1,0 +1,404 @@
+"""Dialogs of several turns, in the layouts in which corpora come, and the pairs of context and reply in them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from nlgauge.data.files import FORMATS, STDIN, decode_utf8, display_name, open_bytes
+from nlgauge.data.reading import read_items
+from nlgauge.data.tables import Items, Origin
+from nlgauge.errors import DataError, OptionError
+
+DIALOG_FORMATS = ("dailydialog", "parlai", "chat", "json")
+PAIRS = "pairs"
+_EOU = "__eou__"
+_TURN_KEYS = ("dialog", "dialogue", "turns", "utterances")
+_INSTRUCTIONS = ("system", "developer")
+_NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
+_ESCAPES = re.compile(r"\\'|\\n|(?:\\x[0-9a-f]{2})+")
+_TABLE_NAME = re.compile(r"\.(csv|tsv|parquet)(\.gz|\.zst)?$", re.IGNORECASE)
+_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_LAYOUTS = (
+    f"turns that end in {_EOU}, a dialogue a line (dailydialog); numbered lines with a tab between prompt and reply "
+    f"(parlai); JSON with 'messages' (chat) or with one of {', '.join(_TURN_KEYS)} (json)"
+)
+
+
+class Turn(NamedTuple):
+    """What one speaker says; `references` are other replies that could stand in its place."""
+
+    speaker: str
+    text: str
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dialogs:
+    """Dialogs in the order of their file; `origin.lines` says where each begins.
+
+    A dialog without an id of its own is called by its number, from 1.
+    """
+
+    dialogs: tuple[tuple[Turn, ...], ...]
+    ids: tuple[str, ...]
+    origin: Origin
+    format: str
+
+    def __len__(self) -> int:
+        return len(self.dialogs)
+
+    @property
+    def turns(self) -> int:
+        """Turns of all dialogs together."""
+        return sum(map(len, self.dialogs))
+
+    @property
+    def skipped(self) -> int:
+        """Dialogs of a single turn, which hold no pair."""
+        return sum(len(turns) < 2 for turns in self.dialogs)
+
+
+class _Found(NamedTuple):
+    line: int
+    id: str | None
+    turns: tuple[Turn, ...]
+
+
+def read_dialogs(path: str | Path, *, format: str = "") -> Dialogs:
+    """Read dialogs from a file (also .gz and .zst; `-` is standard input); by default the content tells the format.
+
+    - `dailydialog`: a dialogue a line, every turn ends in `__eou__`.
+    - `parlai`: lines `N prompt<TAB>reply`, or one utterance alone. A number that does not grow starts a dialog, and so
+      does a blank line. `\\'` is an apostrophe, `\\n` a line break and `\\xc3\\xb3` bytes of UTF-8. A side that is
+      empty is no turn. Fields after the reply (reward, candidates) are left out.
+    - `chat`: JSON with `messages`, each with `role` and `content`; instructions (`system`, `developer`) are no turns.
+    - `json`: JSON with `dialog`, `dialogue`, `turns` or `utterances`: texts, or objects with `text` and, where known,
+      `speaker`. `responses` of a turn are the references of the turn that follows, as in the multi-reference test set
+      of DailyDialog (Gupta et al. 2019).
+
+    JSON is one object a line, a list of objects or a single object, and may have an `id`. Blank lines do not count.
+    """
+    if format and format not in DIALOG_FORMATS:
+        raise OptionError(f"dialog format '{format}'; expected one of {', '.join(DIALOG_FORMATS)}")
+    name = display_name(str(path))
+    data = _content(str(path))
+    if not data.strip():
+        raise DataError("the file has no records; expected dialogs", file=name, line=1)
+    form = format or _detect(data, name)
+    found: Iterable[_Found]
+    if form in ("chat", "json"):
+        found = _json_dialogs(data, form, name)
+    else:
+        lines = decode_utf8(data, file=name, first_line=1).split("\n")
+        found = _dailydialog(lines, name) if form == "dailydialog" else _parlai(lines, name)
+    kept = list(found)
+    if not kept:
+        raise DataError("holds no turns; expected dialogs", file=name, line=1)
+    return Dialogs(
+        tuple(one.turns for one in kept), _ids(kept, name), Origin(name, [one.line for one in kept]), form
+    )  # fmt: skip
+
+
+def turn_pairs(dialogs: Dialogs, *, context_turns: int = 1, separator: str = " ", speaker_marks: bool = False) -> Items:
+    """One item for every turn after the first: `text` is the turn, `context` the turns before it, at most so many.
+
+    Ids are `dialog:turn`, turns counted from 1. With `speaker_marks` every turn of the context that has a speaker
+    begins with `speaker: `. Where the dialogs have references, all replies must. Dialogs of one turn give no pair; a
+    warning counts them.
+    """
+    if context_turns < 1:
+        raise OptionError(f"{context_turns} turns of context; expected 1 or more")
+    if dialogs.skipped == len(dialogs):
+        raise DataError(
+            f"all {len(dialogs)} dialogs have one turn only; expected at least one reply", file=dialogs.origin.file
+        )
+    if dialogs.skipped:
+        warnings.warn(
+            f"{dialogs.origin.file or 'dialogs'}: {dialogs.skipped} of {len(dialogs)} dialogs have one turn only and "
+            "give no pair",
+            stacklevel=2,
+        )
+    ids, contexts, texts, references, rows = [], [], [], [], []
+    for row, (name, turns) in enumerate(zip(dialogs.ids, dialogs.dialogs, strict=True)):
+        said = [_marked(turn) for turn in turns] if speaker_marks else [turn.text for turn in turns]
+        for place in range(1, len(turns)):
+            ids.append(f"{name}:{place + 1}")
+            contexts.append(separator.join(said[max(0, place - context_turns) : place]))
+            texts.append(turns[place].text)
+            references.append(turns[place].references)
+            rows.append(row)
+    if any(references):
+        bare = next((i for i, some in enumerate(references) if not some), None)
+        if bare is not None:
+            message = (
+                f"turn {ids[bare]} has no references, but others have; expected 'responses' to every turn but the last"
+            )
+            raise dialogs.origin.error(rows[bare], message)
+    lines = None if dialogs.origin.lines is None else np.asarray(dialogs.origin.lines)[rows]
+    return Items.of(
+        texts,
+        contexts=contexts,
+        references=references if any(references) else None,
+        ids=ids,
+        origin=Origin(dialogs.origin.file, lines),
+    )
+
+
+def read_pairs(path: str | Path, *, format: str = "", context_turns: int = 1, separator: str = " ") -> Items:
+    """Pairs of `context` and `text`: those of a dialog file, or a table that holds them already.
+
+    `format` is one of dialogs, `pairs` (a table whose name tells its kind) or a kind of table (`jsonl`, `csv`, …). When
+    it is not given, the name or the content tells; standard input holds dialogs.
+    """
+    if format and format not in (*DIALOG_FORMATS, PAIRS, *FORMATS):
+        known = ", ".join((*DIALOG_FORMATS, PAIRS, *FORMATS))
+        raise OptionError(f"format '{format}' of dialogs or pairs; expected one of {known}")
+    if format == PAIRS or format in FORMATS or (not format and _is_table(str(path))):
+        items = read_items(str(path), format="" if format == PAIRS else format)
+        if "context" not in items.frame.columns:
+            found = ", ".join(items.frame.columns)
+            raise DataError(f"no such column; found {found}; expected pairs", file=str(path), column="context")
+        return items
+    return turn_pairs(read_dialogs(path, format=format), context_turns=context_turns, separator=separator)
+
+
+def _is_table(path: str) -> bool:
+    """Whether a file is a table of pairs: by its name, or by a first JSON object that holds no dialog."""
+    if path == STDIN:
+        return False
+    if _TABLE_NAME.search(path):
+        return True
+    try:
+        with open_bytes(path) as stream:
+            first = stream.read().lstrip().partition(b"\n")[0]
+        record = msgspec.json.decode(first)
+    except _BAD_JSON:
+        return False
+    return isinstance(record, dict) and "text" in record and not record.keys() & {"messages", *_TURN_KEYS}
+
+
+def _content(path: str) -> bytes:
+    with open_bytes(path) as stream:
+        return b"".join(iter(stream.read, b""))
+
+
+def _detect(data: bytes, name: str) -> str:
+    skipped = len(data) - len(data.lstrip())
+    line = 1 + data.count(b"\n", 0, skipped)
+    first = decode_utf8(data[skipped:].partition(b"\n")[0], file=name, first_line=line)
+    if not first.startswith("{") and _EOU in first:
+        return "dailydialog"
+    if _NUMBERED.match(first):
+        return "parlai"
+    if first.startswith(("{", "[")):
+        _, raw = next(_json_records(data, name))
+        return "chat" if "messages" in _json_object(raw, name, line) else "json"
+    raise DataError(f"'{first[:60]}' tells no format of dialogs; expected {_LAYOUTS}", file=name, line=line)
+
+
+def _ids(found: Sequence[_Found], name: str) -> tuple[str, ...]:
+    ids = [str(number) if one.id is None else one.id for number, one in enumerate(found, 1)]
+    seen: dict[str, int] = {}
+    for one, id in zip(found, ids, strict=True):
+        if id in seen:
+            raise DataError(
+                f"the id '{id[:60]}' stands on line {seen[id]} already; expected one of its own for every dialog",
+                file=name,
+                line=one.line,
+            )
+        seen[id] = one.line
+    return tuple(ids)
+
+
+def _marked(turn: Turn) -> str:
+    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
+
+
+def _dailydialog(lines: Sequence[str], name: str) -> Iterator[_Found]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        if _EOU not in line:
+            raise DataError(
+                f"'{line[:60]}' has no {_EOU}; expected a dialogue a line, with {_EOU} after every turn",
+                file=name,
+                line=number,
+            )
+        parts = [part.strip() for part in line.split(_EOU)]
+        texts = parts if parts[-1] else parts[:-1]
+        yield _Found(number, None, tuple(Turn("", _filled(text, i, name, number)) for i, text in enumerate(texts, 1)))
+
+
+def _filled(text: str, place: int, name: str, line: int) -> str:
+    if not text:
+        raise DataError(f"turn {place} is empty; expected text (delete the turn)", file=name, line=line)
+    return text
+
+
+def _parlai(lines: Sequence[str], name: str) -> Iterator[_Found]:
+    begin, before = 0, 0
+    turns: list[Turn] = []
+    for number, line in enumerate(lines, 1):
+        count, said = _parlai_line(line, name, number) if line.strip() else (0, [])
+        starts = not said or (count is not None and count <= before)
+        if starts and turns:
+            yield _Found(begin, None, tuple(turns))
+            turns = []
+        begin = begin if turns else number
+        before = before if count is None else count
+        turns += said
+    if turns:
+        yield _Found(begin, None, tuple(turns))
+
+
+def _parlai_line(line: str, name: str, number: int) -> tuple[int | None, list[Turn]]:
+    """The number of a line and its turns; a line that lacks its number and prompt still has a reply."""
+    match = _NUMBERED.match(line)
+    if match is None and not line.startswith("\t"):
+        raise DataError(
+            f"'{line.strip()[:60]}' has no number; expected a line such as: 1 prompt<TAB>reply", file=name, line=number
+        )
+    sides = (match[2] if match else line).split("\t")[:2]
+    texts = [text for side in sides if (text := _unescaped(side).strip())]
+    if not texts:
+        raise DataError("prompt and reply are empty; expected text (delete the line)", file=name, line=number)
+    return (int(match[1]) if match else None), [Turn("", text) for text in texts]
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPES.sub(_plain, text) if "\\" in text else text
+
+
+def _plain(escape: re.Match[str]) -> str:
+    found = escape[0]
+    if not found.startswith("\\x"):
+        return "'" if found == "\\'" else "\n"
+    try:
+        return bytes.fromhex(found.replace("\\x", "")).decode("utf-8")
+    except UnicodeDecodeError:
+        return found
+
+
+def _json_records(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+    """Every record and its line: members of a list, one object on several lines, or an object a line."""
+    if data.lstrip().startswith(b"["):
+        yield from _members(data, name)
+        return
+    lines = data.split(b"\n")
+    first = next(i for i, line in enumerate(lines) if line.strip())
+    if not _is_json(lines[first]) and _is_json(data):
+        yield first + 1, data
+        return
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield number, line
+
+
+def _members(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
+    decode_utf8(data, file=name, first_line=1)
+    try:
+        members = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except _BAD_JSON as error:
+        raise DataError(f"invalid JSON ({error}); expected a list of objects", file=name, line=1) from error
+    if not members:
+        raise DataError("the list is empty; expected dialogs", file=name, line=1)
+    place, line = 0, 1
+    for member in members:
+        raw = bytes(member)
+        begin = data.index(raw, place)
+        line += data.count(b"\n", place, begin)
+        yield line, raw
+        line += raw.count(b"\n")
+        place = begin + len(raw)
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except _BAD_JSON:
+        return False
+    return True
+
+
+def _json_object(raw: bytes, name: str, line: int) -> dict[str, Any]:
+    decode_utf8(raw, file=name, first_line=line)
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.ValidationError as error:
+        raise DataError(f"{error}; expected a JSON object with a dialog", file=name, line=line) from error
+    except _BAD_JSON as error:
+        raise DataError(f"invalid JSON ({error}); expected one object a line", file=name, line=line) from error
+
+
+def _json_dialogs(data: bytes, form: str, name: str) -> Iterator[_Found]:
+    for line, raw in _json_records(data, name):
+        record = _json_object(raw, name, line)
+        keys = ("messages",) if form == "chat" else _TURN_KEYS
+        there = [key for key in keys if key in record]
+        if len(there) != 1:
+            found = f"both '{there[0]}' and '{there[1]}'" if there else f"only {', '.join(record) or 'no keys'}"
+            raise DataError(
+                f"found {found}; expected one of {', '.join(keys)} with the turns (format {form})", file=name, line=line
+            )
+        turns = record[there[0]]
+        if not isinstance(turns, list) or not turns:
+            raise DataError("expected a list of at least one turn", file=name, line=line, column=there[0])
+        read = _chat_turns if form == "chat" else _plain_turns
+        said = tuple(read(turns, Origin(name, [line]), there[0]))
+        if said:
+            yield _Found(line, _json_id(record, name, line), said)
+
+
+def _json_id(record: Mapping[str, Any], name: str, line: int) -> str | None:
+    id = record.get("id")
+    if id is not None and (isinstance(id, bool) or not isinstance(id, str | int)):
+        raise DataError(f"{type(id).__name__} {str(id)[:60]}; expected text or a whole number", file=name, line=line)
+    return None if id is None else str(id)
+
+
+def _chat_turns(messages: Sequence[Any], origin: Origin, column: str) -> Iterator[Turn]:
+    for place, message in enumerate(messages, 1):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise origin.error(0, f"message {place} has no role; expected an object with role and content", column)
+        if message["role"] in _INSTRUCTIONS:
+            continue
+        content = message.get("content")
+        if isinstance(content, list):
+            content = _text_of_parts(content)
+        yield Turn(message["role"], _text(content, place, origin, column))
+
+
+def _text_of_parts(parts: Sequence[Any]) -> str | None:
+    """The text of a content in parts, or None where a part is no text."""
+    texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
+    return "".join(map(str, texts)) if all(isinstance(text, str) for text in texts) else None
+
+
+def _plain_turns(turns: Sequence[Any], origin: Origin, column: str) -> Iterator[Turn]:
+    references: tuple[str, ...] = ()
+    for place, turn in enumerate(turns, 1):
+        fields = turn if isinstance(turn, dict) else {"text": turn}
+        speaker = fields.get("speaker")
+        text = _text(fields.get("text"), place, origin, column)
+        yield Turn("" if speaker is None else str(speaker), text, references)
+        responses = fields.get("responses") or []
+        if not isinstance(responses, list) or not all(isinstance(one, str) for one in responses):
+            raise origin.error(0, f"the responses to turn {place} are no texts; expected a list of texts", column)
+        references = tuple(responses)
+
+
+def _text(value: Any, place: int, origin: Origin, column: str) -> str:
+    if not isinstance(value, str):
+        found = "no text" if value is None else f"{type(value).__name__} {str(value)[:60]}"
+        raise origin.error(0, f"turn {place} has {found}; expected text", column)
+    if not value.strip():
+        raise origin.error(0, f"turn {place} is empty; expected text (delete the turn)", column)
+    return value.strip()

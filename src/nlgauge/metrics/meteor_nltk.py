@@ -1,0 +1,67 @@
+"""METEOR as NLTK has it: another program, and other numbers, than METEOR 1.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.errors import MissingExtra, ModelError
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.references import ReferenceMetric
+from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeteorNltk(ReferenceMetric):
+    """NLTK's METEOR with its default weights, times 100: exact, stem and WordNet matches; best of the references.
+
+    Its numbers differ widely from those of METEOR 1.5 (the metric `meteor`), which has paraphrases, function words and
+    tuned weights. It needs the extra `nlp` and NLTK's WordNet data.
+    """
+
+    name: ClassVar[str] = "meteor-nltk"
+    paper: ClassVar[str] = "Lavie & Agarwal 2007, as NLTK implements it"
+    costly: ClassVar[bool] = True
+
+    tok: str = "space"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "tok", canonical_tokenizer(self.tok))
+
+    def prepare(self) -> None:
+        """Refuse to begin without NLTK or WordNet."""
+        _load_wordnet()
+
+    def per_item(self, batch: Batch) -> Array:
+        """The best of each item's references."""
+        scorer, wordnet = _load_wordnet()
+        paired = batch.with_references
+        tokens = paired.tokens(Tokenizer(self.tok))
+        cut = [tokens.tokens(text) for text in range(len(tokens))]
+        return np.array(
+            [scorer(cut[a + 1 : b], cut[a], wordnet=wordnet) for a, b in pairwise(paired.sets.offsets)],
+            dtype=np.float64,
+        )
+
+
+@lru_cache(maxsize=1)
+def _load_wordnet() -> tuple[Any, Any]:
+    """NLTK's function and its WordNet, loaded."""
+    try:
+        from nltk.corpus import wordnet
+        from nltk.translate.meteor_score import meteor_score
+    except ImportError as error:
+        raise MissingExtra.needs("meteor-nltk", "nlp") from error
+    try:
+        wordnet.ensure_loaded()
+    except LookupError as error:
+        raise ModelError(
+            "meteor-nltk needs WordNet, and NLTK does not find it; run: python -m nltk.downloader wordnet"
+        ) from error
+    return meteor_score, wordnet

@@ -1,0 +1,450 @@
+"""RUQ: its arithmetic, its options, every back-end, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.errors import DataError, ModelError, OptionError
+from nlgauge.metrics.score import Interval
+from nlgauge.models.language import load_language_model
+from nlgauge.models.ngram import NgramModel
+from nlgauge.studies.ruq import ALL, GENERICS, Normalise, Ties, ruq
+from nlgauge.studies.sweep import rank_agreement, sweep
+from nlgauge.text.tokens import Tokenizer
+from tests.helpers import Outcome
+from tests.helpers import nlgauge as command
+from tests.test_language_models import tokenizer_in
+
+IDK, WHAT = GENERICS
+TRAINING = [
+    "Do you like tea? Yes, I like tea.",
+    "Where is the cat? I don't know.",
+    "Where is the dog? I don't know.",
+    "What shall we do? I don't know what to do.",
+    "Do you like the dog? Yes, I like the dog.",
+    "Where are you? I am at home.",
+]
+PAIRS = [
+    ("Do you like tea?", "Yes, I like tea."),
+    ("Where is the cat?", "It is at home."),
+    ("Where is the dog?", "i  don't know."),
+    ("What shall we do?", "Zebras graze quietly."),
+    ("Where are you?", "I am at home."),
+]
+NORMALISATIONS: tuple[Normalise, ...] = ("tokens", "tokens+end", "characters", "none")
+
+
+def items(pairs: Sequence[tuple[str, str]] = PAIRS) -> Items:
+    return Items.of([text for _, text in pairs], contexts=[context for context, _ in pairs])
+
+
+def write_pairs(path: Path, pairs: Sequence[tuple[str, str]] = PAIRS) -> Path:
+    path.write_text("".join(json.dumps({"context": context, "text": text}) + "\n" for context, text in pairs))
+    return path
+
+
+@pytest.fixture(scope="module")
+def ngram(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("ngram") / "model"
+    NgramModel.train(TRAINING).save(folder)
+    return f"ngram:{folder}"
+
+
+@pytest.fixture
+def fresh_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NLGAUGE_CACHE", str(tmp_path / "fresh"))
+    return tmp_path / "fresh"
+
+
+def slow_tokens(model: NgramModel, prompt: str, text: str, *, with_end: bool) -> list[float]:
+    """Log-probabilities of the words of a text, one after the other."""
+    words = Tokenizer("word")(pl.Series([text])).tokens(0)
+    found = []
+    for i, word in enumerate([*words, "</s>"] if with_end else words):
+        after = model.next_probabilities(" ".join([prompt, *words[:i]]))
+        found.append(math.log(after.get(word, after["<unk>"])))
+    return found
+
+
+def slow_score(model: NgramModel, prompt: str, text: str, normalise: Normalise) -> float:
+    logs = slow_tokens(model, prompt, text, with_end=normalise == "tokens+end")
+    return sum(logs) / {"characters": len(text), "none": 1}.get(normalise, len(logs))
+
+
+@pytest.mark.parametrize("normalise", NORMALISATIONS)
+@pytest.mark.parametrize(("ties", "worth"), [("lose", 0.0), ("win", 1.0), ("half", 0.5)])
+def test_ruq_equals_a_slow_one(ngram: str, normalise: Normalise, ties: Ties, worth: float) -> None:
+    model = NgramModel.train(TRAINING)
+    study = ruq(ngram, {"test": items()}, normalise=normalise, ties=ties)
+    won: dict[str, list[float]] = {IDK: [], WHAT: [], ALL: []}
+    for context, text in PAIRS:
+        reference = slow_score(model, context, text, normalise)
+        rivals = {one: slow_score(model, context, one, normalise) for one in GENERICS}
+        if text.casefold().split() == IDK.casefold().split():
+            rivals[IDK] = reference
+        rivals[ALL] = max(rivals.values())
+        for one, rival in rivals.items():
+            won[one].append(worth if reference == rival else float(reference > rival))
+    assert [row["generic"] for row in study.rows] == [IDK, WHAT, ALL]
+    for row in study.rows:
+        assert row["ruq"] == pytest.approx(np.mean(won[row["generic"]]))
+        assert row["ruq_ci"][0] <= row["ruq"] <= row["ruq_ci"][1]
+        assert (row["split"], row["n"], row["excluded"]) == ("test", 5, 0)
+    assert study.row(IDK, "test")["ties"] == 1
+    for place, (context, text) in enumerate(PAIRS):
+        scores = study.items.row(place, named=True)
+        assert scores["reference_score"] == pytest.approx(slow_score(model, context, text, normalise))
+        assert scores[f"score of {WHAT}"] == pytest.approx(slow_score(model, context, WHAT, normalise))
+    assert f"normalise:{normalise}|" in str(study.signature)
+    assert f"ties:{ties}|" in str(study.signature)
+    assert f"end:{'model' if normalise == 'tokens+end' else 'none'}|" in str(study.signature)
+
+
+def test_a_reference_that_is_the_generic_is_a_tie_and_this_is_said(ngram: str) -> None:
+    study = ruq(ngram, {"test": items()}, generics=[IDK])
+    assert [row["generic"] for row in study.rows] == [IDK]
+    assert study.items["winner"].to_list()[2] == "tie"
+    assert any(f"1 of 5 references of test are {IDK!r}: ties, counted as lost" in note for note in study.notes)
+
+
+def test_the_final_full_stop_of_a_generic_matters_and_stands_in_the_signature(ngram: str) -> None:
+    with_stop, without = (ruq(ngram, {"test": items()}, generics=[text]) for text in (IDK, IDK.rstrip(".")))
+    assert with_stop.rows[0]["generic_score"] > without.rows[0]["generic_score"]
+    assert f"generics:{IDK}|" in str(with_stop.signature)
+    assert f"generics:{IDK.rstrip('.')}|" in str(without.signature)
+
+
+def test_positions_are_means_over_texts(ngram: str) -> None:
+    model = NgramModel.train(TRAINING)
+    study = ruq(ngram, {"train": items(PAIRS[:3]), "test": items()}, beam=1)
+    assert study.positions["kind"].unique(maintain_order=True).to_list() == ["reference", IDK, WHAT, "greedy"]
+    logs = [slow_tokens(model, context, text, with_end=True) for context, text in PAIRS]
+    for position in range(max(map(len, logs))):
+        here = [row[position] for row in logs if len(row) > position]
+        found = study.positions.filter(split="test", kind="reference", position=position + 1).row(0, named=True)
+        assert (found["mean"], found["count"]) == (pytest.approx(np.mean(here)), len(here))
+        assert found["sd"] == (pytest.approx(np.std(here, ddof=1)) if len(here) > 1 else None)
+    drawn = study.chart().to_dict()
+    assert [panel["title"]["text"] for panel in drawn["hconcat"]] == ["train", "test"]
+    shown = json.dumps(drawn)
+    assert all(word in shown for word in ("greedy", "standard error", "texts", IDK))
+
+
+def test_repeated_prompts_are_resampled_together(ngram: str) -> None:
+    repeated = [(context, text) for context, text in PAIRS[:4] for _ in range(20)]
+    apart = [(f"{number} {context}", text) for number, (context, text) in enumerate(repeated)]
+    width = []
+    for pairs in (repeated, apart):
+        low, high = ruq(ngram, {"test": items(pairs)}, interval=Interval(resamples=400)).rows[0]["ruq_ci"]
+        width.append(high - low)
+    assert width[0] > 2 * width[1]
+
+
+def test_the_most_common_outputs_are_found_and_added(ngram: str) -> None:
+    pairs = [*PAIRS, ("Where is the bird?", "It is here."), ("Where is the house?", "Over there.")]
+    outputs = ruq(ngram, {"train": items(pairs)}, beam=1).items["output"].to_list()
+    study = ruq(ngram, {"train": items(pairs), "test": items()}, find_generics=2, generics=["Yes."])
+    found = [row["generic"] for row in study.rows if row["split"] == "test"]
+    most, count = Counter(text for text in outputs if text).most_common(1)[0]
+    assert (found[0], found[1], found[-1]) == ("Yes.", most, ALL)
+    assert f"{most!r} ({count})" in study.notes[0]
+    assert "found:2" in str(study.signature)
+    assert [row["generic"] for row in ruq(ngram, {"train": items(pairs)}, find_generics=1, generics=[]).rows] == [most]
+
+
+def stored(cache: Path) -> int:
+    """How many texts have been scored so far."""
+    (file,) = (cache / "stores").glob("logprobs-*.sqlite")
+    with sqlite3.connect(file) as database:
+        count: int = database.execute("SELECT COUNT(*) FROM blobs").fetchone()[0]
+    return count
+
+
+def test_a_run_goes_on_where_another_stopped(ngram: str, fresh_cache: Path, tmp_path: Path) -> None:
+    pairs = [(f"{context} {i}", text) for i in range(30) for context, text in PAIRS]
+    whole = ruq(ngram, {"test": items(pairs)}, limit=70)
+    assert stored(fresh_cache) == 70 * 3
+    resumed = ruq(ngram, {"test": items(pairs)})
+    assert stored(fresh_cache) == 150 * 3
+    assert ruq(ngram, {"test": items(pairs)}, limit=70).rows == whole.rows
+    assert ruq(ngram, {"test": items(pairs)}, ties="half").rows[0]["n"] == 150
+    assert stored(fresh_cache) == 150 * 3
+    (store,) = (fresh_cache / "stores").glob("logprobs-*.sqlite")
+    store.unlink()
+    again = ruq(ngram, {"test": items(pairs)})
+    assert again.rows == resumed.rows
+    assert again.items.equals(resumed.items)
+
+
+def test_smollm2_in_packs_equals_one_by_one(smollm2: str, fresh_cache: Path) -> None:
+    study = ruq(smollm2, {"test": items()}, beam=2, max_new_tokens=6)
+    model = load_language_model(smollm2)
+    outputs = study.items["output"].to_list()
+    for place, (context, text) in enumerate(PAIRS):
+        row = study.items.row(place, named=True)
+        scores = (row["reference_score"], row[f"score of {IDK}"], row[f"score of {WHAT}"], row["output_score"])
+        for one, found in zip((text, IDK, WHAT, outputs[place]), scores, strict=True):
+            [[alone]] = model.score([context], [[f" {one}" if one else ""]], with_end=True)
+            assert found == pytest.approx(alone.total / len(alone), abs=1e-4)
+    assert "beam" in study.positions["kind"].to_list()
+    assert "outputs:beam-2-of-6-tokens" in str(study.signature)
+
+
+def test_a_chat_template_has_no_space_after_it_and_an_end_of_its_own(smollm2: str) -> None:
+    template, end = "<|im_start|>user\n{context}<|im_end|>\n<|im_start|>assistant\n", "<|im_end|>"
+    study = ruq(smollm2, {"test": items(PAIRS[:2])}, template=template, end=end, generics=[IDK])
+    [[alone]] = load_language_model(smollm2).score([template.replace("{context}", PAIRS[0][0])], [[IDK + end]])
+    assert alone.tokens[-1] == end
+    assert study.items[f"score of {IDK}"][0] == pytest.approx(alone.total / len(alone), abs=1e-4)
+    assert "join:none|" in str(study.signature)
+    assert f"end:{end.replace('|', '%7C')}|" in str(study.signature)
+
+
+def test_a_small_model_prefers_not_to_know_most_replies_of_dailydialog(research_data: Path, smollm2: str) -> None:
+    pairs: list[tuple[str, str]] = []
+    for line in (research_data / "dailydialog" / "dialogues_test.txt").read_text(encoding="utf-8").splitlines()[:10]:
+        pairs += pairwise(turn.strip() for turn in line.split("__eou__") if turn.strip())
+    study = ruq(smollm2, {"test": items(pairs)}, limit=30)
+    assert {row["n"] for row in study.rows} == {30}
+    assert study.row(IDK)["ruq"] < 0.5
+    assert study.row(ALL)["ruq"] <= min(study.row(IDK)["ruq"], study.row(WHAT)["ruq"])
+
+
+class WordServer(BaseHTTPRequestHandler):
+    """A completions server whose every token, a word with the space before it, has log-probability minus its length."""
+
+    def do_GET(self) -> None:
+        self.answer({"data": [{"id": "words"}]} if self.path.endswith("/models") else {})
+
+    def do_POST(self) -> None:
+        prompt = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["prompt"]
+        starts = [i for i, letter in enumerate(prompt) if letter in " \n" or i == 0]
+        tokens = [prompt[i:j] for i, j in zip(starts, [*starts[1:], len(prompt)], strict=True)]
+        logs = [None, *(-float(len(token)) for token in tokens[1:])]
+        found = {"tokens": tokens, "token_logprobs": logs, "text_offset": starts}
+        self.answer({"choices": [{"text": prompt, "logprobs": found}], "usage": {"total_tokens": len(tokens)}})
+
+    def answer(self, document: dict[str, Any]) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), WordServer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/v1#words&dialect=openai"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_endpoint_has_no_end_token_but_can_be_told_an_end(endpoint: str, fresh_cache: Path) -> None:
+    with pytest.raises(ModelError, match=r"has no end token .* use normalise='tokens', or say what ends a response"):
+        ruq(endpoint, {"test": items()})
+    study = ruq(endpoint, {"test": items()}, normalise="tokens")
+    assert study.items[f"score of {IDK}"].to_list() == [-len(f" {IDK}") / 3] * 5
+    ended = ruq(endpoint, {"test": items()}, end="\n")
+    assert ended.items[f"score of {IDK}"].to_list() == [-len(f" {IDK}\n") / 4] * 5
+
+
+def tiny(kind: str, folder: Path) -> str:
+    """A model of random weights that sees 32 tokens."""
+    import torch
+    import transformers
+
+    tokenizer_in(folder)
+    library: Any = transformers
+    special: dict[str, Any] = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 3}
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        if kind == "seq2seq":
+            sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "n_positions": 32}
+            config = library.T5Config(vocab_size=120, decoder_start_token_id=0, **sizes, **special)
+            model = library.T5ForConditionalGeneration(config)
+        else:
+            config = library.GPT2Config(vocab_size=120, n_embd=16, n_layer=1, n_head=2, n_positions=32, **special)
+            model = library.GPT2LMHeadModel(config)
+        model.save_pretrained(folder, safe_serialization=True)
+    return str(folder)
+
+
+@pytest.mark.parametrize("kind", ["seq2seq", "causal"])
+def test_prompts_beyond_the_window_are_counted(kind: str, tmp_path: Path, fresh_cache: Path) -> None:
+    model = tiny(kind, tmp_path)
+    pairs = [("a", "b"), ("c", "a"), ("one long prompt " * 20, "b"), ("another long prompt " * 20, "d")]
+    study = ruq(model, {"test": items(pairs)}, generics=["e"])
+    assert any("2 of 4 prompts of test are beyond the model's window" in note for note in study.notes)
+    assert study.rows[0]["n"] == 4
+    assert not any("window" in note for note in ruq(model, {"test": items(pairs[:2])}, generics=["e"]).notes)
+
+
+BAD_OPTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"normalise": "words"}, "normalise 'words'"),
+    ({"ties": "draw"}, "ties 'draw'"),
+    ({"generics": []}, "no generic response"),
+    ({"generics": "No."}, "one string"),
+    ({"generics": [" "]}, "the generic response"),
+    ({"generics": ["all"]}, "the generic response"),
+    ({"template": "x"}, "template 'x'"),
+    ({"normalise": "tokens", "end": "\n"}, "expected some text, with normalise"),
+    ({"limit": 1}, "limit is 1"),
+    ({"beam": -1}, "beam is -1"),
+    ({"find_generics": True}, "find_generics is True"),
+    ({"beam": 3}, "beam"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD_OPTIONS)
+def test_bad_options_are_refused(ngram: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        ruq(ngram, {"test": items()}, **options)
+
+
+def test_bad_data_is_refused(ngram: str) -> None:
+    with pytest.raises(DataError, match="no data"):
+        ruq(ngram, {})
+    with pytest.raises(OptionError, match="a split is called ''"):
+        ruq(ngram, {"": items()})
+    for data, message in (
+        (items([("a", " "), ("b", "c")]), "item '0' has no reference"),
+        (items([("a", "b"), (" ", "c")]), "item '1' has an empty prompt; leave it out, or use a template"),
+        (items(PAIRS[:1]), "1 prompts; expected at least 2"),
+        (Items.of(["a", "b"]), "found columns id, text"),
+        (ResponseSets.of([["a"], ["b"]]), "found ResponseSets"),
+    ):
+        with pytest.raises(DataError, match=message):
+            ruq(ngram, {"test": data})
+    study = ruq(ngram, {"test": items([("a", "b"), ("", "c")])}, template="Q: {context} A:")
+    assert study.row(IDK, "test")["n"] == 2
+    with pytest.raises(KeyError, match="0 rows"):
+        study.row(IDK, "validation")
+
+
+def run(folder: Path, *arguments: str) -> Outcome:
+    return command("study", *arguments, cwd=folder, cache=folder / "cache")
+
+
+def test_the_command(ngram: str, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "train.jsonl", PAIRS[:3])
+    write_pairs(tmp_path / "test.jsonl")
+    (tmp_path / "generics.txt").write_text("Yes.\n\nNo.\n")
+    done = run(
+        tmp_path, "ruq", "--model", ngram, "--train", "train.jsonl", "--test", "test.jsonl", "--generic", IDK,
+        "--generics", "generics.txt", "--beam", "1", "--normalise", "tokens", "--ties", "half", "--limit", "4",
+        "--template", "{context}\\n", "--items", "items.csv", "--chart", "ruq.html", "--format", "json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    expected = ruq(
+        ngram, {"train": str(tmp_path / "train.jsonl"), "test": str(tmp_path / "test.jsonl")}, beam=1,
+        generics=[IDK, "Yes.", "No."], normalise="tokens", ties="half", limit=4, template="{context}\n",
+    )  # fmt: skip
+    assert document["study"] == "ruq"
+    assert document["rows"] == json.loads(expected.to_json())["rows"]
+    assert [(row["split"], row["n"]) for row in document["rows"]] == [("train", 3)] * 4 + [("test", 4)] * 4
+    assert pl.read_csv(tmp_path / "items.csv").height == 7
+    assert "vegaEmbed" in (tmp_path / "ruq.html").read_text()
+    shown = run(tmp_path, "ruq", "--model", ngram, "--test", "test.jsonl")
+    assert all(words in shown.out for words in ("RUQ interval", "note: 1 of 5 references"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "expected --train FILE, --test FILE, or both"),
+        (("--test", "nothing.jsonl"), "nothing.jsonl"),
+        (("--test", "test.jsonl", "--items", "items.txt"), "ending in one of .jsonl"),
+        (("--test", "test.jsonl", "--limit", "-1"), "limit is -1"),
+        (("--test", "test.jsonl", "--normalise", "odd"), "normalise 'odd'"),
+        (("--test", "empty.jsonl"), "empty.jsonl, column 'text': item '1' has no reference"),
+    ],
+)
+def test_bad_usage_is_an_error_that_says_what_to_do(
+    ngram: str, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    write_pairs(tmp_path / "test.jsonl")
+    write_pairs(tmp_path / "empty.jsonl", [("a", ""), ("b", "c")])
+    done = run(tmp_path, "ruq", "--model", ngram, *arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_rankings_of_the_paper_agree() -> None:
+    tables_4_and_9 = ((12.2, 12.7), (35.7, 17.8), (15.5, 13.2), (32.5, 16.9))
+    rows = [{"model": str(i), "ruq_test": r, "METEOR": m} for i, (r, m) in enumerate(tables_4_and_9)]
+    assert rank_agreement(rows, "ruq_test")["kendall"].to_list() == [1.0]
+    assert rank_agreement(rows[:2], "ruq_test")["kendall"].to_list() == [None]
+
+
+@pytest.fixture(scope="module")
+def three_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    place = tmp_path_factory.mktemp("models")
+    corpora = {"knows": [f"{a} {b}" for a, b in PAIRS] * 3, "shy": TRAINING[1:4] * 3, "both": TRAINING}
+    for name, texts in corpora.items():
+        NgramModel.train(texts).save(place / name)
+    return {name: f"ngram:{place / name}" for name in corpora}
+
+
+def test_models_stand_side_by_side_and_rankings_are_compared(three_models: dict[str, str], tmp_path: Path) -> None:
+    splits = {"train": items(PAIRS[:3]), "test": items()}
+    scores = pl.DataFrame({"model": ["shy", "knows", "both"], "METEOR": [1.0, 3.0, 2.0], "remark": ["a", "b", "c"]})
+    study = sweep(three_models, splits, scores=scores)
+    assert [row["model"] for row in study.rows] == ["knows", "shy", "both"]
+    for row in study.rows:
+        alone = ruq(three_models[row["model"]], splits)
+        assert row["ruq_test"] == alone.row(IDK, "test")["ruq"]
+        assert row["ruq_train_ci"] == alone.row(IDK, "train")["ruq_ci"]
+    assert study.row("knows")["ruq_test"] > study.row("both")["ruq_test"] > study.row("shy")["ruq_test"]
+    assert study.agreement.filter(column="METEOR")["kendall"].to_list() == [1.0]
+    assert any("Kendall's tau of ruq_test with METEOR over 3 models: 1.00" in note for note in study.notes)
+    assert study.chart().to_dict()
+    write_pairs(tmp_path / "test.jsonl")
+    scores.write_csv(tmp_path / "scores.csv")
+    models = [part for model in three_models.values() for part in ("--model", model)]
+    done = run(
+        tmp_path, "sweep", *models, "--names", "knows,shy,both", "--test", "test.jsonl", "--scores", "scores.csv",
+        "--chart", "sweep.svg",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0].split() == ["model", "RUQ-test", "RUQ-test", "interval", "METEOR"]
+    against_all = run(tmp_path, "sweep", *models, "--test", "test.jsonl", "--against", "all", "--format", "json")
+    assert [row["model"] for row in json.loads(against_all.out)["rows"]] == list(three_models.values())
+
+
+def test_a_sweep_that_cannot_be_meant_is_refused(three_models: dict[str, str]) -> None:
+    splits = {"test": items()}
+    with pytest.raises(OptionError, match="the target 'train' is no split; expected one of test"):
+        sweep(three_models, splits, target="train")
+    with pytest.raises(OptionError, match="expected a list of different names"):
+        sweep([], splits)
+    with pytest.raises(OptionError, match=r"generic 'No\.'"):
+        sweep(three_models, splits, generic="No.")
+    with pytest.raises(DataError, match="expected 'model' and numbers"):
+        sweep(three_models, splits, scores=pl.DataFrame({"model": ["shy"]}))
+    with pytest.raises(DataError, match="models other; expected knows, shy, both"):
+        sweep(three_models, splits, scores=pl.DataFrame({"model": ["other"], "METEOR": [1.0]}))
