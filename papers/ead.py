@@ -14,14 +14,11 @@ from nlgauge.report.study_tables import mark, short, show
 from nlgauge.stats.dependent import williams
 from papers.pages import DOCS, Run, beside, data_folder, study, table
 from papers.printed import EAD_TABLE, printed
-from papers.utterances import READERS
+from papers.utterances import utterances
 
 OUT = DOCS / "ead.md"
 KINDS = ("pearson", "spearman", "kendall")
-CORPORA = {
-    "DailyDialog": ("dailydialog", "dailydialog/dialogues_train.txt"),
-    "OpenSubtitles": ("opensubtitles", "opensubtitles/test.txt"),
-}
+CORPORA = {"DailyDialog": "dailydialog/dialogues_train.txt", "OpenSubtitles": "opensubtitles/test.txt"}
 CHANGES = {
     "as above": "",
     "V = 10,000": "--vocabulary 10000",
@@ -46,8 +43,8 @@ Sets of 2,000 texts of one length, 10 sets a length, from two corpora and from t
 one a line:
 
 ```
-python -m papers.utterances dailydialog $NLGAUGE_DATA/dailydialog/dialogues_train.txt > dailydialog.txt
-python -m papers.utterances opensubtitles $NLGAUGE_DATA/opensubtitles/test.txt > opensubtitles.txt
+python -m papers.utterances $NLGAUGE_DATA/dailydialog/dialogues_train.txt > dailydialog.txt
+python -m papers.utterances $NLGAUGE_DATA/opensubtitles/test.txt > opensubtitles.txt
 ```
 """
 
@@ -73,9 +70,9 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        for name, path in CORPORA.values():
-            texts = READERS[name](data_folder() / path)
-            (work / f"{name}.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+        for name, path in CORPORA.items():
+            lines = "".join(f"{text}\n" for text in utterances(data_folder() / path))
+            (work / f"{name.lower()}.txt").write_text(lines, encoding="utf-8")
         files = "dailydialog.txt opensubtitles.txt --tasks DailyDialog,OpenSubtitles"
         bias = study(f"length-bias {files}", figure="length-bias.png", work=work)
         changed = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from nlgauge.data.crowd import read_crowd
+from nlgauge.data.dialogs import read_dialogs, turn_pairs
 from nlgauge.engine.files import write_text
 from nlgauge.report.study_tables import short, show
 from papers.pages import DATA, DOCS, Run, beside, data_folder, study, table
@@ -99,11 +99,11 @@ def prepare() -> None:
 
 
 def _pairs(file: str, *, first_only: bool) -> list[tuple[str, str]]:
-    pairs = []
-    for line in (data_folder() / "dailydialog" / file).read_text(encoding="utf-8").splitlines():
-        turns = [turn.strip() for turn in line.split("__eou__") if turn.strip()]
-        pairs += list(pairwise(turns))[: 1 if first_only else None]
-    return pairs
+    """Pairs of turns that follow each other: all, or the first of each dialog."""
+    frame = turn_pairs(read_dialogs(data_folder() / "dailydialog" / file)).frame
+    if first_only:
+        frame = frame.filter(frame["id"].str.ends_with(":2"))
+    return list(zip(frame["context"].to_list(), frame["text"].to_list(), strict=True))
 
 
 def _scores_part(clean: Run, raw: Run, raters: Run, total: Run) -> str:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from papers.ead import CORPORA
-from papers.utterances import READERS
+from papers.utterances import utterances
 
 import nlgauge
 from nlgauge.drawing import save_chart
@@ -39,7 +39,7 @@ def values(study: LengthBias, line: str, column: str = "mean") -> list[Any]:
 
 @pytest.fixture(scope="module")
 def corpora(research_data: Path) -> LengthBias:
-    texts = [list(READERS[name](research_data / path)) for name, path in CORPORA.values()]
+    texts = [utterances(research_data / path) for path in CORPORA.values()]
     return length_bias(texts, names=list(CORPORA))
 
 

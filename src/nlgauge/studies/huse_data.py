@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +23,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.column import numbers_in
 from nlgauge.studies.human import human_scores
 from nlgauge.studies.judges import PEOPLE, judge_texts, log_probabilities
-from nlgauge.studies.tasks import Over
+from nlgauge.studies.tasks import Over, context_groups
 
 _USUAL = {
     "judgment": ("judgment", "judgement", "HumanJudgement", "hj", "human"),
@@ -111,12 +111,7 @@ class HuseData:
 
     def groups(self, over: Over) -> Array | None:
         """A label a text where texts that share a context are drawn together."""
-        if over not in get_args(Over):
-            raise OptionError(f"resampling over '{over}'; expected one of {', '.join(get_args(Over))}")
-        contexts = [context or f"text {id}" for context, id in zip(self.contexts, self.ids, strict=True)]
-        if over == "sets" or not 1 < len(set(contexts)) < len(contexts):
-            return None
-        return np.array(contexts)
+        return context_groups(self.contexts, self.ids, over)
 
     def select(self, rows: Array) -> HuseData:
         """Some of the texts."""

@@ -82,12 +82,7 @@ class Task:
 
     def groups(self, over: Over) -> Array | None:
         """A label a set where sets are resampled by context: sets that share one are not independent."""
-        if over not in get_args(Over):
-            raise OptionError(f"resampling over '{over}'; expected one of {', '.join(get_args(Over))}")
-        contexts = [context or f"set {id}" for context, id in zip(self.contexts, self.ids, strict=True)]
-        if over == "sets" or not 1 < len(set(contexts)) < len(contexts):
-            return None
-        return np.array(contexts)
+        return context_groups(self.contexts, self.ids, over)
 
     def numbers(self, column: str, what: str) -> Array:
         """A column that must have a number in every row, such as a label or a parameter."""
@@ -102,6 +97,16 @@ class Task:
                 column=column,
             )
         return values
+
+
+def context_groups(contexts: Sequence[str], ids: Sequence[str], over: Over) -> Array | None:
+    """A label an item where items that share a context are resampled together; None where each is by itself."""
+    if over not in get_args(Over):
+        raise OptionError(f"resampling over '{over}'; expected one of {', '.join(get_args(Over))}")
+    labels = [context or f"item {id}" for context, id in zip(contexts, ids, strict=True)]
+    if over == "sets" or not 1 < len(set(labels)) < len(labels):
+        return None
+    return np.array(labels)
 
 
 def make_tasks(
