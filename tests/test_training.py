@@ -28,8 +28,9 @@ from nlgauge.models.causal import CausalModel
 from nlgauge.models.language import Sampling, load_language_model
 from nlgauge.models.training import Task, train
 from nlgauge.models.training_data import Corpus, read_texts
-from nlgauge.models.training_lm import Architecture, CausalTask, default_settings, train_language_model
+from nlgauge.models.training_lm import Architecture, default_settings, train_language_model
 from nlgauge.models.training_run import RunFolder, TrainingCard, TrainingSettings
+from nlgauge.models.training_tasks import CausalTask
 from tests.helpers import COMMAND, environment, nlgauge
 
 WHO = ("Anna", "Ben", "Carla", "David", "Eve", "Frank")

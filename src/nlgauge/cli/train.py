@@ -26,7 +26,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FILE",
-        help="Texts: one a line (.txt), JSON lines, a JSON list, CSV or Parquet, also .gz or .zst; repeat for more.",
+        help="Texts (one a line in .txt, JSON lines, a JSON list, CSV or Parquet, also .gz or .zst) or pairs: tables "
+        "with context and text, or dialogs; repeat for more.",
     ),
 ]
 Out = Annotated[
@@ -37,6 +38,20 @@ Field = Annotated[
 ]
 Limit = Annotated[int, typer.Option(help="Use only so many texts, chosen by the seed; 0 for all.")]
 Validation = Annotated[float, typer.Option(help="Share of the texts that is held out.")]
+HeldOut = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE", help="Hold out the examples of this file instead of a share.", show_default=False),
+]
+Pairs = Annotated[bool, typer.Option("--pairs", help="Learn responses after their prompts; train seq2seq always does.")]
+Template = Annotated[
+    str | None,
+    typer.Option(help="Pairs: what stands before a response; {context} is replaced, and \\n is a line break."),
+]
+Join = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Between prompt and response; default: a space, if the template ends in none."),
+]
+ContextTurns = Annotated[int, typer.Option(metavar="N", help="Dialogs: turns before a response, at most.")]
 Epochs = Annotated[int | None, typer.Option(help="Times over the texts. Default: 20 from scratch, else 3.")]
 MaxSteps = Annotated[int, typer.Option(help="Most steps; 0 for no limit.")]
 Minutes = Annotated[float, typer.Option(help="Stop after so many minutes and keep the best; 0 for no limit.")]
@@ -58,13 +73,38 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Delete what an earlier run
 Format = Annotated[str, typer.Option("--format", metavar="text|json", help="How to print the outcome.")]
 
 
-@app.callback()
-def _group() -> None:
-    """Keep `lm` a command of its own while it is the only one."""
+_LM_HELP = """Train a causal language model from scratch, or fine-tune one.
+
+Keeps the weights with the best validation loss. A killed run goes on from its last checkpoint when the same command is
+given again, and ends with the same weights. The folder works wherever a model is named.
+
+Examples:
+
+  nlgauge train lm --data stories.txt --from scratch --out stories-lm --minutes 10
+
+  nlgauge train lm --data stories.jsonl --field story --from smollm2 --out tuned --epochs 1
+
+  nlgauge train lm --pairs --data dialogs.txt --template '{context}\\n' --out chat --label-smoothing 0.2
+
+  nlgauge generate prompts.txt --model stories-lm -o sets.jsonl
+"""
+_SEQ2SEQ_HELP = """Train a model with encoder and decoder on prompts and responses, from scratch, or fine-tune one.
+
+Pairs come from tables with columns context and text, or from dialogs, where every turn but the first is a response.
+All else is as with train lm.
+
+Examples:
+
+  nlgauge train seq2seq --data train.jsonl --held-out valid.jsonl --out chat --label-smoothing 0.2 --dropout 0.4
+
+  nlgauge study ruq --model chat --train train.jsonl --test test.jsonl
+"""
 
 
-@app.command("lm")
-def lm_command(
+@app.command("seq2seq", help=_SEQ2SEQ_HELP)
+@app.command("lm", help=_LM_HELP)
+def train_command(
+    context: typer.Context,
     data: Data,
     out: Out,
     start: Annotated[
@@ -73,6 +113,11 @@ def lm_command(
     field: Field = "",
     limit: Limit = 0,
     validation: Validation = 0.1,
+    held_out: HeldOut = None,
+    pairs: Pairs = False,
+    template: Template = None,
+    join: Join = None,
+    context_turns: ContextTurns = 1,
     epochs: Epochs = None,
     max_steps: MaxSteps = 0,
     minutes: Minutes = 0,
@@ -98,21 +143,10 @@ def lm_command(
     format: Format = "text",
     progress: inputs.Progress = True,
 ) -> None:
-    """Train a causal language model from scratch, or fine-tune one.
-
-    Keeps the weights with the best validation loss. A killed run goes on from its last checkpoint when the same command
-    is given again, and ends with the same weights. The folder works wherever a model is named.
-
-    Examples:
-
-      nlgauge train lm --data stories.txt --from scratch --out stories-lm --minutes 10
-
-      nlgauge train lm --data stories.jsonl --field story --from smollm2 --out tuned --epochs 1
-
-      nlgauge generate prompts.txt --model stories-lm -o sets.jsonl
-    """
+    """Train the kind of model that the command's name says."""
     from dataclasses import replace
 
+    from nlgauge.models.prompting import Prompting
     from nlgauge.models.training_lm import Architecture, default_settings, train_language_model
 
     _check_format(format)
@@ -137,14 +171,22 @@ def lm_command(
     asked = {name: value for name, value in shape.items() if value is not None}
     if asked and start != "scratch":
         raise OptionError(f"--{next(iter(asked))} goes with --from scratch; --from {start} has a shape already")
+    prompting = None
+    if template is not None or join is not None:
+        prompting = Prompting(_unescaped(template or "{context}"), None if join is None else _unescaped(join))
     card = train_language_model(
         data,
         out,
+        kind="lm" if context.info_name == "lm" else "seq2seq",
+        pairs=pairs,
+        prompting=prompting,
+        context_turns=context_turns,
         start=start,
         settings=settings,
         architecture=Architecture(**asked) if asked else None,
         field=field,
         validation=validation,
+        held_out=held_out or (),
         limit=limit,
         window=window,
         device=device,
@@ -154,6 +196,10 @@ def lm_command(
         progress=progress,
     )
     _conclude(card, out, format)
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n")
 
 
 def _say(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Texts to train on and texts held out: the split depends on what a text says and on nothing else."""
+"""Texts or pairs to train on, and others held out: the split depends on what an example says and on nothing else."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from nlgauge.data.columns import Columns
+from nlgauge.data.dialogs import read_pairs
 from nlgauge.data.files import STDIN, decode_utf8, display_name, open_bytes
 from nlgauge.data.reading import Source, read_items
 from nlgauge.errors import DataError, OptionError
@@ -21,44 +22,75 @@ _FIELDS = ("text", "story")
 _NO_COLUMN = "no such column"
 
 
-@dataclass(frozen=True)
-class Corpus:
-    """Texts for training and texts held out, in an order of their own; `digest` is the same for every order of input.
+class Pair(NamedTuple):
+    """A prompt and the response to learn."""
 
-    Texts that differ in white space alone count as one in `distinct`, and are never on both sides.
+    context: str
+    text: str
+
+
+Example = TypeVar("Example", str, Pair)
+
+
+@dataclass(frozen=True)
+class Corpus(Generic[Example]):
+    """Examples for training and examples held out, in an order of their own; `digest` does not depend on the input's.
+
+    Texts that differ in white space alone count as one in `distinct`, and are never on both sides; nor are pairs with
+    the same context, unless the examples to hold out were given.
     """
 
-    training: tuple[str, ...]
-    validation: tuple[str, ...]
+    training: tuple[Example, ...]
+    validation: tuple[Example, ...]
     digest: str
     found: int
     empty: int
     distinct: int
 
     @classmethod
-    def split(cls, texts: Sequence[str], *, validation: float = 0.1, limit: int = 0, seed: int = 12345) -> Corpus:
-        """Hold out about a share `validation` of the texts; `limit` keeps so many of them, chosen by the seed."""
+    def split(
+        cls,
+        texts: Sequence[Example],
+        *,
+        validation: float = 0.1,
+        limit: int = 0,
+        seed: int = 12345,
+        held_out: Sequence[Example] | None = None,
+    ) -> Corpus[Example]:
+        """Hold out about a share `validation` of the examples; `limit` keeps so many of them, chosen by the seed.
+
+        `held_out` are examples to hold out instead; those that are trained on, too, are left out of them.
+        """
         if not 0 < validation < 1:
             raise OptionError(f"a validation share of {validation:g}; expected more than 0 and less than 1")
         if limit < 0:
             raise OptionError(f"a limit of {limit} texts; expected a positive number, or 0 for all")
-        full = sorted(stripped for stripped in (text.strip() for text in texts) if stripped)
+        full = _full(texts)
         whole = hashlib.sha256()
-        for text in full:
-            whole.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
-        chosen = sorted(full, key=lambda text: (_hash("limit", seed, text), text))[: limit or None]
+        for example in full:
+            whole.update(hashlib.sha256(_whole(example).encode("utf-8", "surrogatepass")).digest())
+        chosen = sorted(full, key=lambda example: (_hash("limit", seed, _whole(example)), example))[: limit or None]
         empty = len(texts) - len(full)
         if len(chosen) < FEWEST_TEXTS:
             found = f"found {len(chosen)} texts to train on and {empty} empty ones"
             raise DataError(f"{found}; expected at least {FEWEST_TEXTS} that are not empty")
-        border = int(validation * 2**64)
-        sides: tuple[list[str], list[str]] = ([], [])
-        for text in chosen:
-            sides[_hash("split", seed, text) < border].append(text)
+        if held_out is None:
+            border = int(validation * 2**64)
+            sides: tuple[list[Example], list[Example]] = ([], [])
+            for example in chosen:
+                sides[_hash("split", seed, _side(example)) < border].append(example)
+        else:
+            trained = {_words(_whole(example)) for example in chosen}
+            sides = (chosen, [example for example in _full(held_out) if _words(_whole(example)) not in trained])
+            for example in sides[1]:
+                whole.update(hashlib.sha256(_whole(example).encode("utf-8", "surrogatepass")).digest())
         if len(sides[1]) < FEWEST_HELD_OUT or not sides[0]:
             raise DataError(
                 f"{len(sides[1])} of {len(chosen)} texts are held out; expected at least {FEWEST_HELD_OUT}, and one to "
                 "train on; give more texts, another validation share or another seed"
+                if held_out is None
+                else f"{len(sides[1])} of {len(held_out)} texts to hold out are neither empty nor trained on; expected "
+                f"at least {FEWEST_HELD_OUT}"
             )
         return cls(
             tuple(sides[0]),
@@ -66,7 +98,7 @@ class Corpus:
             whole.hexdigest(),
             found=len(full),
             empty=empty,
-            distinct=len({_words(text) for text in full}),
+            distinct=len({_words(_whole(example)) for example in full}),
         )
 
     def facts(self) -> dict[str, Any]:
@@ -75,14 +107,29 @@ class Corpus:
         return {"sha256": self.digest, "texts": self.found, "empty": self.empty, "distinct": self.distinct, **sides}
 
 
+def read_training_pairs(paths: Sequence[str], *, context_turns: int = 1) -> list[Pair]:
+    """Prompts and responses of files: tables with `context` and `text`, or dialogs, where every turn is a response."""
+    _check_paths(paths)
+    found: list[Pair] = []
+    for path in paths:
+        frame = read_pairs(path, context_turns=context_turns).frame
+        contexts = frame["context"].fill_null("").cast(str).to_list()
+        found += map(Pair, contexts, frame["text"].to_list())
+    return found
+
+
 def read_texts(paths: Sequence[str], *, field: str = "") -> list[str]:
     """The texts of files: plain text with one a line, JSON lines, a JSON list, CSV, TSV or Parquet, also compressed.
 
     `field` names the column; without it, `text` or `story`. Empty texts are among them.
     """
+    _check_paths(paths)
+    return [text for path in paths for text in (_read_json if _is_json(path) else _read_table)(path, field)]
+
+
+def _check_paths(paths: Sequence[str]) -> None:
     if not paths or STDIN in paths:
         raise DataError("standard input or no file to train on; expected files, which can be read again")
-    return [text for path in paths for text in (_read_json if _is_json(path) else _read_table)(path, field)]
 
 
 def _is_json(path: str) -> bool:
@@ -156,6 +203,26 @@ def _text_of(record: Any, field: str, file: str, number: int) -> str:
         found = f"a list of {len(record)}" if isinstance(record, list) else type(record).__name__
         raise DataError(f"record {number} is {found}; expected text", file=file)
     return record
+
+
+def _full(examples: Sequence[Example]) -> list[Example]:
+    """Examples that are not empty, without outer white space, in an order of their own."""
+    found: list[Example] = []
+    for example in examples:
+        stripped = example.strip() if isinstance(example, str) else Pair(*(part.strip() for part in example))
+        if stripped if isinstance(stripped, str) else stripped.text:
+            found.append(stripped)
+    return sorted(found)
+
+
+def _whole(example: str | Pair) -> str:
+    """All that an example says."""
+    return example if isinstance(example, str) else "\0".join(example)
+
+
+def _side(example: str | Pair) -> str:
+    """What decides whether an example is held out: the text, or a pair's context."""
+    return example if isinstance(example, str) else example.context
 
 
 def _words(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Training causal language models, from scratch or from weights that exist.
+"""Training language models, from scratch or from weights that exist.
 
-A model learns what NLGauge scores: the start context, the text, the end token, one text a row; a text that is longer
-than the window is cut as it is for scoring.
+A model learns what NLGauge scores: a text with its end token, after the start context or after a prompt. A text or
+prompt that is longer than the window is cut as it is for scoring.
 """
 
 from __future__ import annotations
@@ -9,27 +9,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from nlgauge.errors import ModelError, OptionError
 from nlgauge.models.causal import CausalModel
 from nlgauge.models.fetch import resolve_model, weights_digest
 from nlgauge.models.language import load_language_model
+from nlgauge.models.prompting import Prompting
 from nlgauge.models.runtime import import_torch
-from nlgauge.models.training import Say, Task, train
-from nlgauge.models.training_data import Corpus, read_texts
+from nlgauge.models.seq2seq import Seq2SeqModel
+from nlgauge.models.training import Say, train
+from nlgauge.models.training_data import Corpus, Pair, read_texts, read_training_pairs
 from nlgauge.models.training_run import RunFolder, TrainingCard, TrainingSettings
-from nlgauge.models.transformers_model import Row
+from nlgauge.models.training_tasks import CausalTask, Seq2SeqTask, TextTask
 
+Kind = Literal["lm", "seq2seq"]
 SCRATCH = "scratch"
 END = "<|endoftext|>"
-
-_BLOCKS = {"self_attn", "attn", "attention", "mlp", "feed_forward"}
+_EMBEDDING_SPREAD = 0.05  # a small T5 that begins with its usual 1 learns far more slowly
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """A model to train from scratch: of the Llama type, with a byte-level BPE vocabulary of its own."""
+    """A model to train from scratch, with a byte-level BPE vocabulary of its own.
+
+    A causal one is of the Llama type; one with an encoder of the T5 type, with so many layers on either side.
+    """
 
     layers: int = 4
     width: int = 192
@@ -43,16 +48,29 @@ class Architecture:
         if self.vocabulary < 300:
             raise OptionError(f"a vocabulary of {self.vocabulary}; expected at least 300: all bytes and some more")
 
-    def create(self, folder: Path, texts: Sequence[str], window: int, seed: int) -> None:
+    def create(self, folder: Path, texts: Sequence[str], window: int, seed: int, kind: Kind = "lm") -> None:
         """Write the untrained model and a tokeniser that knows `texts` into a folder."""
         torch = import_torch("training")
-        import transformers
 
         tokenizer = _byte_tokenizer(texts, self.vocabulary, window)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = self._llama(tokenizer, window) if kind == "lm" else self._t5(tokenizer)
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+
+    @property
+    def _inner(self) -> int:
+        """The width of feed-forward layers, which are gated."""
+        return -(-self.width * 8 // 3 // 32) * 32
+
+    def _llama(self, tokenizer: Any, window: int) -> Any:
+        import transformers
+
         config: Any = transformers.LlamaConfig(
             vocab_size=len(tokenizer),
             hidden_size=self.width,
-            intermediate_size=-(-self.width * 8 // 3 // 32) * 32,
+            intermediate_size=self._inner,
             num_hidden_layers=self.layers,
             num_attention_heads=self.heads,
             max_position_embeddings=window,
@@ -60,12 +78,31 @@ class Architecture:
             bos_token_id=tokenizer.bos_token_id,
             eos_token_id=tokenizer.eos_token_id,
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            kind: Any = transformers.LlamaForCausalLM
-            model = kind(config)
-        tokenizer.save_pretrained(folder)
-        model.save_pretrained(folder)
+        kind: Any = transformers.LlamaForCausalLM
+        return kind(config)
+
+    def _t5(self, tokenizer: Any) -> Any:
+        import transformers
+
+        configured: Any = transformers.T5Config
+        config = configured(
+            vocab_size=len(tokenizer),
+            d_model=self.width,
+            d_kv=self.width // self.heads,
+            d_ff=self._inner,
+            num_layers=self.layers,
+            num_heads=self.heads,
+            feed_forward_proj="gated-gelu",
+            tie_word_embeddings=True,
+            scale_decoder_outputs=False,
+            pad_token_id=tokenizer.eos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            decoder_start_token_id=tokenizer.bos_token_id,
+        )
+        kind: Any = transformers.T5ForConditionalGeneration
+        model = kind(config)
+        model.shared.weight.data.normal_(std=_EMBEDDING_SPREAD)
+        return model
 
 
 def default_settings(start: str) -> TrainingSettings:
@@ -79,11 +116,16 @@ def train_language_model(
     files: Sequence[str],
     out: Path,
     *,
+    kind: Kind = "lm",
+    pairs: bool = False,
+    prompting: Prompting | None = None,
+    context_turns: int = 1,
     start: str = SCRATCH,
     settings: TrainingSettings | None = None,
     architecture: Architecture | None = None,
     field: str = "",
     validation: float = 0.1,
+    held_out: Sequence[str] = (),
     limit: int = 0,
     window: int = 512,
     device: str = "cpu",
@@ -92,112 +134,76 @@ def train_language_model(
     say: Say = lambda _line: None,
     progress: bool = False,
 ) -> TrainingCard:
-    """Train a causal model on the texts of files, from scratch or from the weights that `start` names.
+    """Train a model on the examples of files, from scratch or from the weights that `start` names.
+
+    A causal model (`kind="lm"`) learns texts or, with `pairs`, responses after their prompts; an encoder-decoder model
+    (`"seq2seq"`) learns pairs. Only responses are learnt, not prompts. Examples are held out from the files, or are
+    those of the files `held_out`.
 
     The folder `out` becomes a model like any other. A killed run goes on from its last checkpoint when it is called
     again with the same arguments; a finished one is left as it is.
     """
     settings = settings or default_settings(start)
+    if kind not in get_args(Kind):
+        raise OptionError(f"a model of the kind '{kind}'; expected one of {', '.join(get_args(Kind))}")
     if window < 16:
         raise OptionError(f"a window of {window} tokens; expected at least 16")
     if start != SCRATCH and architecture is not None:
         raise OptionError(f"an architecture and a model to start from ({start}); expected one of them")
+    paired = pairs or kind == "seq2seq"
+    if not paired and (prompting is not None or context_turns != 1):
+        raise OptionError("a template or a number of turns goes with prompts; expected pairs")
+    if paired and field:
+        raise OptionError(f"field '{field}' goes with single texts; pairs stand in 'context' and 'text'")
     shape = architecture or Architecture()
     scratch = {"start": SCRATCH, **asdict(shape)}
     origin = scratch if start == SCRATCH else {"start": weights_digest(resolve_model(start))}
-    corpus = Corpus.split(read_texts(files, field=field), validation=validation, limit=limit, seed=settings.seed)
-    choices = {"validation": validation, "limit": limit, "window": window}
-    run = {"task": "lm", **origin, "data": corpus.digest, **choices, **asdict(settings)}
+
+    def read(paths: Sequence[str]) -> list[Any]:
+        return read_training_pairs(paths, context_turns=context_turns) if paired else read_texts(paths, field=field)
+
+    corpus: Corpus[Any] = Corpus.split(
+        read(files),
+        validation=validation,
+        limit=limit,
+        seed=settings.seed,
+        held_out=read(held_out) if held_out else None,
+    )
+    how = prompting or Prompting()
+    choices = {"validation": "given" if held_out else validation, "limit": limit, "window": window}
+    choices |= {"template": how.template, "join": how.between} if paired else {}
+    run = {"task": kind, **origin, "data": corpus.digest, **choices, **asdict(settings)}
     with RunFolder.open(out, run, fresh=fresh) as folder:
         if folder.card is not None:
             say(f"{out} is finished already; nothing was done (--fresh starts anew)")
             return folder.card
-        counts = f"{len(corpus.training)} texts to train on, {len(corpus.validation)} held out"
+        what = "pairs" if paired else "texts"
+        counts = f"{len(corpus.training)} {what} to train on, {len(corpus.validation)} held out"
         say(f"{counts}; {corpus.empty} empty ones were dropped")
         import_torch("training")
         untrained = folder.checkpoints / "untrained"
         if start == SCRATCH and not untrained.exists():
-            folder.make("untrained", lambda place: shape.create(place, corpus.training, window, settings.seed))
+            texts = _as_written(corpus.training, how)
+            folder.make("untrained", lambda place: shape.create(place, texts, window, settings.seed, kind))
         source = str(untrained) if start == SCRATCH else start
         model = load_language_model(source, device=device, threads=threads)
-        if not isinstance(model, CausalModel):
-            raise ModelError(f"{start} is not a causal language model; expected one to train on texts")
+        if not isinstance(model, CausalModel | Seq2SeqModel) or isinstance(model, CausalModel) != (kind == "lm"):
+            expected = "a causal language model" if kind == "lm" else "a model with encoder and decoder"
+            raise ModelError(f"{start} is not {expected}; expected one to train on {what}")
         model.window = min(model.window, window)
-        task = CausalTask(model, corpus, dropout=settings.dropout)
-        data = {"files": list(files), **corpus.facts()}
+        options: dict[str, Any] = {"dropout": settings.dropout, "prompting": how}
+        task: TextTask = (
+            CausalTask(model, corpus, **options)
+            if isinstance(model, CausalModel)
+            else Seq2SeqTask(model, corpus, **options)
+        )
+        data = {"files": list(files), **({"held_out": list(held_out)} if held_out else {}), **corpus.facts()}
         return train(task, settings, folder, data=data, start=start, say=say, progress=progress)
 
 
-class CausalTask(Task[Row]):
-    """Texts after the start context, with their end; at most `logits_at_once` scores of tokens are held at a time."""
-
-    logits_at_once = 1 << 26
-
-    def __init__(self, model: CausalModel, corpus: Corpus, *, dropout: float | None = None) -> None:
-        self._whole, self.model = model, model.model
-        self.training, self.validation = self._rows(corpus.training), self._rows(corpus.validation)
-        self._plain_head = self._head_is_plain()
-        if dropout is not None:
-            _set_dropout(self.model, dropout)
-
-    def units(self, row: Row) -> int:
-        """Tokens to predict."""
-        return len(row.targets)
-
-    def loss(self, rows: Sequence[Row], label_smoothing: float) -> Any:
-        """Cross entropy; the output layer runs on real positions only, and in pieces where it is large."""
-        import torch
-        from torch.utils.checkpoint import checkpoint
-
-        tokens, _ = self._whole._pad([row.inputs for row in rows])
-        width = tokens.shape[1]
-        places = [i * width + j for i, row in enumerate(rows) for j in range(len(row.context) - 1, len(row.inputs))]
-        at = torch.tensor(places, device=tokens.device)
-        targets: Any = torch.tensor([token for row in rows for token in row.targets], device=tokens.device)
-        head: Any = self.model.get_output_embeddings() if self._plain_head else torch.nn.Identity()
-        body = self.model.base_model if self._plain_head else self.model
-        states: Any = body(input_ids=tokens, use_cache=False)[0].flatten(0, 1)[at]
-
-        def entropy(some: Any, wanted: Any) -> Any:
-            logits = head(some).float()
-            return torch.nn.functional.cross_entropy(logits, wanted, reduction="sum", label_smoothing=label_smoothing)
-
-        size = max(1, self.logits_at_once // self._whole._vocabulary)
-        if len(places) <= size:
-            return entropy(states, targets)
-        pieces = zip(states.split(size), targets.split(size), strict=True)
-        return sum(checkpoint(entropy, *piece, use_reentrant=False, preserve_rng_state=False) for piece in pieces)
-
-    def save(self, folder: Path) -> None:
-        """A folder as transformers saves it, tied weights once."""
-        import transformers
-
-        kind: Any = transformers.GenerationConfig
-        ends = {"bos_token_id": self._whole._start[0], "eos_token_id": sorted(self._whole._end_ids)}
-        self.model.generation_config = kind(**ends)
-        self.model.save_pretrained(folder)
-        self._whole.tokenizer.save_pretrained(folder)
-
-    def _rows(self, texts: Sequence[str]) -> list[Row]:
-        model = self._whole
-        if model.end_token is None or not model.start_context:
-            raise ModelError(f"{model.name} has no start or no end token; expected both to learn where texts end")
-        end = (model._id(model.end_token),)
-        return [row for ids in model.encode(texts) for row in model._rows("", ids + end)]
-
-    def _head_is_plain(self) -> bool:
-        """Whether scores are the output layer on the last states and nothing else (Gemma, say, bends them)."""
-        import torch
-
-        head = self.model.get_output_embeddings()
-        if getattr(self.model.config.get_text_config(), "final_logit_softcapping", None):
-            return False
-        tokens, _ = self._whole._pad([self.validation[0].inputs[:16]])
-        with torch.no_grad():
-            states = self.model.base_model(input_ids=tokens, use_cache=False)[0]
-            if not isinstance(head, torch.nn.Linear) or states.shape[-1] != head.in_features:
-                return False
-            return torch.allclose(head(states), self.model(input_ids=tokens, use_cache=False)[0], rtol=1e-4, atol=1e-4)
+def _as_written(examples: Sequence[str | Pair], how: Prompting) -> list[str]:
+    """Examples as a tokeniser meets them."""
+    return [one if isinstance(one, str) else f"{how.prompt(one.context)}{how.text(one.text)}" for one in examples]
 
 
 def _byte_tokenizer(texts: Sequence[str], size: int, window: int) -> Any:
@@ -214,22 +220,3 @@ def _byte_tokenizer(texts: Sequence[str], size: int, window: int) -> Any:
     made.train_from_iterator(texts, trainer)
     kind: Any = transformers.PreTrainedTokenizerFast
     return kind(tokenizer_object=made, bos_token=END, eos_token=END, model_max_length=window)
-
-
-def _set_dropout(model: Any, share: float) -> None:
-    """Set the model's own dropout; where it has none, drop what attention and feed-forward blocks give."""
-    import torch
-
-    def drop(module: Any, _inputs: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return drop(module, _inputs, output[0]), *output[1:]
-        return torch.nn.functional.dropout(output, share, module.training)
-
-    own = [module for module in model.modules() if isinstance(module, torch.nn.Dropout)]
-    for module in own:
-        module.p = share
-    blocks = [module for name, module in model.named_modules() if name.rpartition(".")[2] in _BLOCKS]
-    if not own and not blocks:
-        raise OptionError(f"dropout is {share}, and {type(model).__name__} has nowhere to drop; leave it out")
-    for block in [] if own or not share else blocks:
-        block.register_forward_hook(drop)
