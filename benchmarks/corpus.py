@@ -7,9 +7,10 @@ recur as they do in real text and long n-grams are neither all different nor all
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import count, islice
+from itertools import count, islice, pairwise
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -78,6 +79,31 @@ def prompts_file(folder: Path, prompts: int, responses: int) -> Path:
             out.write(json.dumps({"prompt": prompt, "responses": [f" {text}" for text in texts][:responses]}) + "\n")
 
     return _made(folder / f"prompts-{prompts}-{responses}.jsonl", write)
+
+
+def pairs_file(folder: Path, pairs: int) -> Path:
+    """Prompts of a dialog with their replies: DailyDialog's where `NLGAUGE_DATA` has it, else made of the examples."""
+    place = os.environ.get("NLGAUGE_DATA")
+    found = _dailydialog(Path(place) / "dailydialog" / "dialogues_test.txt") if place else _example_pairs()
+
+    def write(out: TextIO) -> None:
+        out.writelines(json.dumps({"context": a, "text": b}) + "\n" for a, b in islice(found, pairs))
+
+    return _made(folder / f"pairs-{'dailydialog' if place else 'examples'}-{pairs}.jsonl", write)
+
+
+def _dailydialog(file: Path) -> Iterator[tuple[str, str]]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        yield from pairwise(turn.strip() for turn in line.split("__eou__") if turn.strip())
+
+
+def _example_pairs() -> Iterator[tuple[str, str]]:
+    """Every context after every other one that is answered already."""
+    rows = list({row["context"]: row for row in _examples()}.values())
+    for step in range(1, len(rows)):
+        for i, row in enumerate(rows):
+            before, replies = rows[(i + step) % len(rows)], row["responses"]
+            yield f"{before['context']} {before['responses'][0]}\n{row['context']}", replies[step % len(replies)]
 
 
 def _examples() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""NLGauge's side of the comparisons that run a neural model: `python -m ours_models CASE FILE`."""
+"""NLGauge's side of the comparisons that run a neural model: `python -m ours_models CASE FILE [OUT]`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ import numpy as np
 
 from nlgauge.models.embedder import Embedder
 from nlgauge.models.language import load_language_model
+from nlgauge.models.shared import score_texts
+from nlgauge.studies.ruq import GENERICS, Settings
+from nlgauge.studies.ruq import ruq as compute_ruq
+from nlgauge.studies.ruq_scores import read_split, write_outputs
 from peers.reporting import report, timed
 
 _REPEATS = 3
@@ -64,10 +68,39 @@ def logprobs(path: Path, *, together: bool) -> None:
     )
 
 
+def ruq(path: Path, asked: Path) -> None:
+    """RUQ from a file of pairs; the model's own outputs are written before the clock starts.
+
+    Every prompt with its texts, as the model sees them, goes to `asked` for the peer.
+    """
+    pairs, end = read(path), "<|endoftext|>"
+    settings = Settings(model="smollm2", beam=2, max_new_tokens=20)
+    split = read_split("test", path, settings)
+    outputs, writing = timed(lambda: write_outputs([split], settings, progress=False)["test"])
+    study, seconds = timed(lambda: compute_ruq("smollm2", {"test": path}, beam=2, max_new_tokens=20))
+    texts = [[pair["text"], *GENERICS, output] for pair, output in zip(pairs, outputs, strict=True)]
+    spaced = [[settings.spaced(text) for text in group] for group in texts]
+    found = [one for group in score_texts("smollm2", split.prompts, spaced, with_end=True) for one in group]
+    rows = [
+        {"prompt": prompt, "responses": [f"{text}{end}" for text in group]}
+        for prompt, group in zip(split.prompts, spaced, strict=True)
+    ]
+    asked.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    report(
+        seconds,
+        value=sum(one.total for one in found),
+        tokens=[one.logprobs.tolist() for one in found],
+        writing=writing,
+        decoding=settings.outputs,
+        ruq={row["generic"]: row["ruq"] for row in study.rows},
+    )
+
+
 if __name__ == "__main__":
     case, file = sys.argv[1], Path(sys.argv[2])
     {
         "embedding": lambda: embedding(file),
         "logprobs": lambda: logprobs(file, together=True),
         "logprobs-one-by-one": lambda: logprobs(file, together=False),
+        "ruq": lambda: ruq(file, Path(sys.argv[3])),
     }[case]()

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench_setup import Bench
-from cases import cosine, distinct, embedding, large, logprobs, neighbours, resampling, self_bleu
+from cases import cosine, distinct, embedding, large, logprobs, neighbours, resampling, ruq, self_bleu
 from programs import ProgramError
 from results import Section
 
@@ -24,6 +24,7 @@ CASES: dict[str, Callable[[Bench], Section]] = {
     "self-bleu": self_bleu.measure,
     "embedding": embedding.measure,
     "logprobs": logprobs.measure,
+    "ruq": ruq.measure,
     "resampling": resampling.measure,
     "neighbours": neighbours.measure,
     "large": large.measure,

@@ -55,15 +55,20 @@ def data_folder() -> Path:
 
 def study(arguments: str, *, figure: str = "", work: Path | None = None) -> Run:
     """Run `nlgauge study ARGUMENTS`; `figure` draws the chart into `docs/papers/figures/`. `work`: where it runs."""
-    print(f"papers: nlgauge study {arguments[:100]}", file=sys.stderr, flush=True)
+    return command(f"study {arguments}", figure=figure, work=work)
+
+
+def command(arguments: str, *, figure: str = "", work: Path | None = None) -> Run:
+    """Run `nlgauge ARGUMENTS`, a command that prints a document."""
+    print(f"papers: nlgauge {arguments[:100]}", file=sys.stderr, flush=True)
     words = shlex.split(arguments.replace(DATA, str(data_folder())))
-    command = [sys.executable, "-m", "nlgauge.cli.main", "study", *words, "--format", "json"]
+    program = [sys.executable, "-m", "nlgauge.cli.main", *words, "--format", "json"]
     if figure:
         FIGURES.mkdir(parents=True, exist_ok=True)
-        command += ["--chart", str(FIGURES / figure)]
-    done = subprocess.run(command, cwd=work or Path(__file__).parent.parent, stdout=subprocess.PIPE, check=True)
+        program += ["--chart", str(FIGURES / figure)]
+    done = subprocess.run(program, cwd=work or Path(__file__).parent.parent, stdout=subprocess.PIPE, check=True)
     drawn = f" --chart {figure}" if figure else ""
-    return Run(f"nlgauge study {arguments}{drawn}", json.loads(done.stdout))
+    return Run(f"nlgauge {arguments}{drawn}", json.loads(done.stdout))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

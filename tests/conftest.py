@@ -70,6 +70,15 @@ def smollm2() -> str:
 
 
 @pytest.fixture(scope="session")
+def glove() -> str:
+    """The small word vectors; `make test` fetches them."""
+    from nlgauge.models.fetch import resolve_model
+
+    resolve_model("glove-50d")
+    return "glove-50d"
+
+
+@pytest.fixture(scope="session")
 def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny cross-encoder with one output and random weights."""
     return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross-encoder")

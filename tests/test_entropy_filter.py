@@ -9,18 +9,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nlgauge.data.dialogs import read_pairs
 from nlgauge.data.tables import Items
 from nlgauge.errors import DataError, OptionError
 from nlgauge.studies.entropy_filter import EntropyFilter, Normal, Side, entropy_filter
+from nlgauge.studies.utterance_clusters import Clustering, Method, utterance_vectors
 
 PAIRS = [
     ("How are you ?", "Fine ."), ("how  are you ?", "I don't know ."), ("How are you ?", "Tired ."),
@@ -118,7 +120,11 @@ def test_bad_options_and_bad_pairs_are_refused() -> None:
         ({"threshold": math.nan}, "a threshold of nan"),
         ({"clusters": 3}, "goes with kmeans"),
         ({"bandwidth": 1.0}, "goes with mean-shift"),
-        ({"top": -1}, "expected 0 or more"),
+        ({"top": -1}, "top -1; expected 0 or more"),
+        ({"cluster": "kmeans", "clusters": -1}, "clusters -1, bandwidth 0; expected 0 or more"),
+        ({"cluster": "kmeans", "min_pairs": -1}, "min pairs -1, .* expected 0 or more"),
+        ({"cluster": "kmeans", "max_mean_words": math.inf}, "max mean words inf"),
+        ({"min_pairs": 5}, "min-pairs goes with clusters, not with identity"),
     ):
         with pytest.raises(OptionError, match=message):
             entropy_filter(items(PAIRS), **options)
@@ -138,20 +144,22 @@ def small() -> list[tuple[str, str]]:
 
 def test_kmeans_finds_the_two_kinds_in_any_order(minilm: str) -> None:
     pairs = small()
-    first = entropy_filter(items(pairs), side="source", cluster="kmeans", clusters=2, model=minilm, threshold=0.5)
+    first = entropy_filter(items(pairs), side="source", cluster="kmeans", clusters=2, embedding=minilm, threshold=0.5)
     assert [row["utterances"] for row in first.rows] == [12, 12]
     assert [row["pairs"] for row in first.rows] == [12, 12]
-    other = entropy_filter(items(pairs[::-1]), side="source", cluster="kmeans", clusters=2, model=minilm, threshold=0.5)
+    other = entropy_filter(
+        items(pairs[::-1]), side="source", cluster="kmeans", clusters=2, embedding=minilm, threshold=0.5
+    )
     assert other.rows == first.rows
     assert np.array_equal(other.is_dropped, first.is_dropped[::-1])
-    assert "cluster:kmeans|clusters:2|model:minilm@" in str(first.signature)
+    assert "cluster:kmeans|clusters:2|embedding:minilm@" in str(first.signature)
     with pytest.raises(OptionError, match="25 clusters of 24 different utterances"):
-        entropy_filter(items(pairs), cluster="kmeans", clusters=25, model=minilm)
+        entropy_filter(items(pairs), cluster="kmeans", clusters=25, embedding=minilm)
 
 
 def test_as_many_clusters_as_utterances_are_identity(minilm: str) -> None:
     pairs = [("Is it late ?", "Yes ."), ("Do I know you ?", "Yes ."), ("Is it late ?", "We met in Rome .")]
-    found = entropy_filter(items(pairs), cluster="kmeans", clusters=2, model=minilm)
+    found = entropy_filter(items(pairs), cluster="kmeans", clusters=2, embedding=minilm)
     identity = entropy_filter(items(pairs))
     assert np.array_equal(found.source_entropy, identity.source_entropy)
     assert np.array_equal(found.target_entropy, identity.target_entropy)
@@ -159,13 +167,182 @@ def test_as_many_clusters_as_utterances_are_identity(minilm: str) -> None:
 
 
 def test_mean_shift_goes_by_the_bandwidth(minilm: str) -> None:
-    wide = entropy_filter(items(small()), cluster="mean-shift", bandwidth=10, model=minilm)
+    wide = entropy_filter(items(small()), cluster="mean-shift", bandwidth=10, embedding=minilm)
     assert len(wide.rows) == 1
     assert wide.rows[0]["entropy"] == 0
-    narrow = entropy_filter(items(small()), cluster="mean-shift", bandwidth=1e-3, model=minilm, top=100)
+    narrow = entropy_filter(items(small()), cluster="mean-shift", bandwidth=1e-3, embedding=minilm, top=100)
     identity = entropy_filter(items(small()), top=100)
     assert np.allclose(narrow.target_entropy, identity.target_entropy)
-    assert "bandwidth:auto" in str(entropy_filter(items(small()), cluster="mean-shift", model=minilm).signature)
+    assert "bandwidth:auto" in str(entropy_filter(items(small()), cluster="mean-shift", embedding=minilm).signature)
+
+
+WORDS = {
+    "red": (1.0, 0.2, 0.0), "blue": (0.9, -0.1, 0.1), "coat": (0.4, 0.9, -0.2), "train": (-0.8, 0.1, 0.5),
+    "late": (-0.9, -0.3, 0.4), "the": (0.1, 0.1, 0.1), "?": (0.0, -0.2, -0.6),
+}  # fmt: skip
+some_words = st.lists(st.sampled_from([*WORDS, "xyzzy", "Red"]), max_size=6).map(" ".join)
+word_pairs = st.lists(st.tuples(some_words, some_words), min_size=2, max_size=15)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("vectors") / "tiny.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in WORDS.items()))
+    return str(path)
+
+
+def slow_vectors(texts: Sequence[str]) -> dict[str, tuple[float, ...] | None]:
+    """Each text's mean of known words, frequent ones weighing less; None without any."""
+    said = [word for text in texts for word in text.lower().split() if word in WORDS]
+    found: dict[str, tuple[float, ...] | None] = {}
+    for text in texts:
+        known = [word for word in text.lower().split() if word in WORDS]
+        weights = [0.001 / (0.001 + said.count(word) / len(said)) for word in known]
+        rows = [[w * x for x in WORDS[word]] for word, w in zip(known, weights, strict=True)]
+        found[text] = tuple(sum(column) / len(rows) for column in zip(*rows, strict=True)) if rows else None
+    return found
+
+
+def slow_mean_shift(points: list[tuple[float, ...]], bandwidth: float) -> list[int]:
+    """Every point climbs to the mean of its neighbours; of modes so near, the one with most neighbours stays."""
+    modes = {}
+    for point in points:
+        here = np.array(point)
+        for _ in range(300):
+            near = [other for other in points if math.dist(here, other) <= bandwidth]
+            step, here = here, np.mean(near, axis=0)
+            if math.dist(step, here) <= 1e-3 * bandwidth:
+                break
+        modes[tuple(here.tolist())] = len(near)
+    centres: list[tuple[float, ...]] = []
+    for mode in sorted(modes, key=lambda one: (modes[one], one), reverse=True):
+        if all(math.dist(mode, centre) > bandwidth for centre in centres):
+            centres.append(mode)
+    return [min(range(len(centres)), key=lambda i: math.dist(point, centres[i])) for point in points]
+
+
+def partition(labels: Sequence[object], texts: Sequence[str]) -> set[frozenset[str]]:
+    return {frozenset(t for t, other in zip(texts, labels, strict=True) if other == one) for one in labels}
+
+
+@given(texts=st.lists(some_words, min_size=1, max_size=12))
+def test_words_weigh_by_their_smooth_inverse_frequency(vectors: str, texts: list[str]) -> None:
+    expected = slow_vectors(texts)
+    different = sorted(set(texts))
+    found, is_known = utterance_vectors(pl.Series(different), np.array([texts.count(t) for t in different]), vectors)
+    assert is_known.tolist() == [expected[text] is not None for text in different]
+    for text, row in zip(different, found.tolist(), strict=True):
+        assert row == pytest.approx(expected[text] or (0.0, 0.0, 0.0), abs=1e-7)
+
+
+@settings(max_examples=40)
+@given(texts=st.lists(some_words, min_size=3, max_size=12), bandwidth=st.sampled_from([0.003, 0.01, 0.05]))
+def test_mean_shift_equals_a_slow_one(vectors: str, texts: list[str], bandwidth: float) -> None:
+    expected = slow_vectors(texts)
+    known = sorted({text for text in texts if expected[text]})
+    assume(known)
+    clusters = Clustering(method="mean-shift", bandwidth=bandwidth, embedding=vectors).of(pl.Series(texts))
+    alone = {text for text in texts if expected[text] is None}
+    slow = partition(slow_mean_shift([expected[text] or () for text in known], bandwidth), known)
+    assert partition(clusters.of_pairs.tolist(), texts) == slow | {frozenset([text]) for text in alone}
+    assert clusters.unknown == len(alone)
+
+
+@settings(max_examples=40)
+@given(texts=st.lists(some_words, min_size=3, max_size=12), count=st.integers(1, 3))
+def test_with_kmeans_everyone_is_nearest_to_the_mean_of_its_own(vectors: str, texts: list[str], count: int) -> None:
+    expected = slow_vectors(texts)
+    points = {text: np.array(vector) for text, vector in expected.items() if vector}
+    assume(len({tuple(point) for point in points.values()}) >= count)
+    clusters = Clustering(method="kmeans", clusters=count, embedding=vectors).of(pl.Series(texts))
+    together = partition(clusters.of_pairs.tolist(), texts)
+    means = {group: np.mean([points[t] for t in group], axis=0) for group in together if group <= points.keys()}
+    assert len(means) <= count
+    for group, centre in means.items():
+        for text in group:
+            nearest = min(float(np.linalg.norm(points[text] - mean)) for mean in means.values())
+            assert float(np.linalg.norm(points[text] - centre)) == pytest.approx(nearest, abs=1e-6)
+    assert {len(group) for group in together if not group <= points.keys()} <= {1}
+
+
+@settings(max_examples=40)
+@given(pairs=word_pairs, method=st.sampled_from(["kmeans", "mean-shift"]), chance=st.randoms())
+def test_clustered_entropies_are_those_of_the_definition_in_any_order(
+    vectors: str, pairs: list[tuple[str, str]], method: Method, chance: random.Random
+) -> None:
+    assume(all(any(slow_vectors(side).values()) for side in zip(*pairs, strict=True)))
+    width = 0.01 if method == "mean-shift" else 0.0
+    sources, targets = zip(*pairs, strict=True)
+    way = Clustering(method=method, bandwidth=width, embedding=vectors)
+    numbers = [way.of(pl.Series([text.lower() for text in side])).of_pairs.tolist() for side in (sources, targets)]
+    clustered = [(str(a), str(b)) for a, b in zip(*numbers, strict=True)]
+
+    def filtered(some: list[tuple[str, str]]) -> EntropyFilter:
+        return entropy_filter(items(some), side="both", cluster=method, bandwidth=width, embedding=vectors)
+
+    found = filtered(pairs)
+    assert found.source_entropy == pytest.approx(slow_entropies(clustered), abs=1e-12)
+    assert found.target_entropy == pytest.approx(slow_entropies([(b, a) for a, b in clustered]), abs=1e-12)
+    order = list(range(len(pairs)))
+    chance.shuffle(order)
+    other = filtered([pairs[i] for i in order])
+    assert (other.rows, other.signature, other.notes) == (found.rows, found.signature, found.notes)
+    assert np.array_equal(other.is_dropped, found.is_dropped[order])
+
+
+def test_an_utterance_without_a_known_word_is_a_cluster_of_its_own(vectors: str) -> None:
+    pairs = [("red coat", "xyzzy"), ("blue coat", "plugh"), ("late train", "XYZZY"), ("", "the")]
+    found = entropy_filter(items(pairs), cluster="kmeans", clusters=1, embedding=vectors, side="both", threshold=0)
+    assert "2 different targets have no word with a vector in " + vectors in " ".join(found.notes)
+    assert "1 different sources have no word with a vector" in " ".join(found.notes)
+    assert sorted(row["utterance"] for row in found.rows if row["side"] == "target") == ["plugh", "the", "xyzzy"]
+    assert "|words:sif-0.001|" in str(found.signature)
+    with pytest.raises(DataError, match="none of 2 different utterances has a word with a vector"):
+        entropy_filter(items([("xyzzy", "red"), ("plugh", "red")]), cluster="kmeans", embedding=vectors)
+    with pytest.raises(DataError, match=r"nowhere\.txt: cannot be read"):
+        entropy_filter(items(pairs), cluster="kmeans", embedding="nowhere.txt")
+
+
+def test_small_and_long_clusters_can_be_spared(vectors: str) -> None:
+    long = "the late train the late train"
+    pairs = [("red", "coat"), ("red", "train"), (long, "coat"), (long, "train"), (long, "late"), (long, "coat")]
+
+    def dropped(**options: float) -> list[bool]:
+        found = entropy_filter(
+            items(pairs), side="source", threshold=0, cluster="kmeans", clusters=2, embedding=vectors,
+            **options,  # type: ignore[arg-type]
+        )  # fmt: skip
+        bars = found.chart().to_dict()["layer"][0]["data"]["values"]
+        assert sum(bar["pairs"] for bar in bars if bar["verdict"] == "dropped") == found.is_dropped.sum()
+        if options:
+            ((name, value),) = options.items()
+            assert f"|{name.replace('_', '-')}:{value:g}|" in str(found.signature)
+            assert any("of these clusters stay" in note for note in found.notes) == (not found.is_dropped.all())
+        return [bool(one) for one in found.is_dropped]
+
+    first, second = [True] * 2 + [False] * 4, [False] * 2 + [True] * 4
+    assert dropped() == [True] * 6
+    assert dropped(min_pairs=3) == second
+    assert dropped(min_pairs=2) == [True] * 6
+    assert dropped(max_mean_words=6) == dropped(max_medoid_words=6) == first
+    assert dropped(max_mean_words=6.5) == dropped(max_medoid_words=7) == [True] * 6
+    assert dropped(max_mean_words=1) == [False] * 6
+
+
+def test_average_glove_vectors_put_topics_together(glove: str, tmp_path: Path) -> None:
+    foods, days = ("bread", "cheese", "soup", "rice", "pasta", "chicken"), ("monday", "tuesday", "friday", "sunday")
+    topics = [[f"Do you want some {food} ?" for food in foods], [f"Are you free on {day} ?" for day in days]]
+    pairs = [(source, "Yes ." if "want" in source else "I am .") for topic in topics for source in topic]
+    found = Clustering(method="kmeans", clusters=2, embedding=glove).of(pl.Series([source for source, _ in pairs]))
+    assert partition(found.of_pairs.tolist(), [a for a, _ in pairs]) == {frozenset(topic) for topic in topics}
+    (tmp_path / "pairs.jsonl").write_text(
+        "".join(json.dumps({"context": source, "text": target}) + "\n" for source, target in pairs)
+    )
+    arguments = ["--cluster", "mean-shift", "--bandwidth", "0.5", "--embedding", glove, "--max-mean-words", "15"]
+    done = run("entropy", str(tmp_path / "pairs.jsonl"), *arguments, "--side", "both")
+    assert done.returncode == 0, done.stderr
+    assert f"bandwidth:0.5|embedding:{glove}@" in done.stdout
+    assert "max-mean-words:15" in done.stdout
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

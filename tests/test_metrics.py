@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import mpmath
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +23,9 @@ from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.cosine import CosineSimilarity
 from nlgauge.metrics.ngram import Distinct, Entropy, ExpectationAdjustedDistinct, TypeTokenRatio, expected_distinct
 from nlgauge.metrics.reduction import PairReduction, jaccard, register_similarity
+from nlgauge.metrics.registry import BUNDLES
 from nlgauge.metrics.score import HigherIs
+from nlgauge.text.tokens import Tokenizer
 from tests import slow
 
 texts = st.lists(st.text("ab c.", max_size=12), min_size=2, max_size=5)
@@ -80,6 +83,30 @@ def test_type_token_ratio_is_a_plain_count() -> None:
     words = ["the", "cat", "saw", "the", "dog", ".", "the", "dog", "!", "a", "cat"]
     assert TypeTokenRatio().score(sets).value == len(set(words)) / len(words)
     assert TypeTokenRatio(n=2).score(sets).value == 7 / 8  # type: ignore[arg-type]
+
+
+@given(st.lists(texts, min_size=1, max_size=4), st.integers(1, 3))
+def test_type_token_ratios_are_those_of_python_sets(sets: list[list[str]], n: int) -> None:
+    grams = slow.pooled([text.split() for responses in sets for text in responses], n)
+    metric = nlgauge.create_metric(f"ttr:n={n},tok=space")
+    if grams:
+        assert metric.score(sets).value == len(set(grams)) / len(grams)
+    else:
+        with pytest.raises(DataError, match="the corpus has no n-gram"):
+            metric.score(sets)
+
+
+def test_type_token_ratios_of_dialog_outputs_are_those_of_python_sets(research_data: Path) -> None:
+    lines = (research_data / "dailydialog_multiref" / "hredf.txt").read_text().removesuffix("\n").split("\n")
+    table = Tokenizer("word")(pl.Series(lines))
+    cuts = {"space": [line.split() for line in lines], "word": [table.tokens(row) for row in range(len(lines))]}
+    for n in (1, 2, 3):
+        assert f"ttr:n={n}" in BUNDLES["dialog"]
+        for tok, cut in cuts.items():
+            grams = slow.pooled(cut, n)
+            found = nlgauge.create_metric(f"ttr:n={n},tok={tok}").score(nlgauge.Items.of(lines))
+            assert found.value == len(set(grams)) / len(grams)
+            print(f"{tok:6} n={n}: {len(set(grams)):6} of {len(grams):6} = {found.value:.4f}")
 
 
 def test_entropy_of_a_uniform_set_is_the_logarithm_of_its_size() -> None:

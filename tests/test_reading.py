@@ -9,8 +9,9 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nlgauge.data import Columns, Items, Ratings, ResponseSets, Source, TokenScores, read, read_items, read_sets
+from nlgauge.data import (
+    Columns,
+    Items,
+    Ratings,
+    ResponseSets,
+    Source,
+    TokenScores,
+    read,
+    read_items,
+    read_sets,
+    write_table,
+)
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.scoring import score
 from tests.helpers import PACKINGS, nlgauge, packed, write_packed
@@ -462,6 +474,166 @@ def tables(draw: st.DrawFn, text: st.SearchStrategy[str] = HOSTILE_TEXT) -> tupl
     column = st.lists(text, min_size=rows, max_size=rows)
     sets = st.lists(st.lists(text, min_size=size, max_size=size), min_size=rows, max_size=rows)
     return draw(column), draw(column), draw(sets)
+
+
+def write_rows(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Rows in any format, by other people's writers; every row has the columns of the first, a cell may be None."""
+    path = folder / name
+    if name.endswith(".parquet"):
+        pl.DataFrame(rows, infer_schema_length=None).write_parquet(path)
+    elif name.endswith(".jsonl"):
+        path.write_bytes(json_lines(rows))
+    else:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="\t" if name.endswith("tsv") else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    return str(path)
+
+
+class TestReferences:
+    TEXTS: ClassVar[list[str]] = ["a cat", "a dog", "it rains"]
+    REFERENCES: ClassVar[list[list[str]]] = [["the cat", "one, cat"], ["the dog"], ["rain", "it pours", "wet"]]
+
+    @pytest.mark.parametrize("size", [1, 1 << 20])
+    @pytest.mark.parametrize(
+        ("way", "ending"),
+        [
+            *product(["wide", "named wide", "separator"], ["csv", "tsv", "jsonl", "parquet"]),
+            *product(["list"], ["jsonl", "parquet"]),
+        ],
+    )
+    def test_every_way_to_write_them_reads_the_same(self, tmp_path: Path, way: str, ending: str, size: int) -> None:
+        columns = {
+            "wide": Columns(text="reply"),
+            "named wide": Columns(text="reply", references="gold"),
+            "separator": Columns(text="reply", references="answers", references_separator="\t"),
+            "list": Columns(text="reply", references="answers"),
+        }[way]
+        rows: list[dict[str, Any]] = []
+        for text, references in zip(self.TEXTS, self.REFERENCES, strict=True):
+            prefix = "references" if way == "wide" else "gold"
+            padded = [*references, None, None, None][:3]
+            wide = {f"{prefix}_{i}": reference for i, reference in enumerate(padded)}
+            cell = {"answers": references if way == "list" else "\t".join(references)}
+            rows.append({"reply": text, "score": "7", **(wide if "wide" in way else cell)})
+        source = Source(path=write_rows(tmp_path, f"a.{ending}", rows), columns=columns)
+        table = source.read(size)
+        assert isinstance(table, Items)
+        assert table.frame.columns == ["id", "score", "text", "references"]
+        assert table.frame["text"].to_list() == self.TEXTS
+        assert table.frame["references"].to_list() == self.REFERENCES
+
+    @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+    def test_a_column_of_texts_has_one_reference_each(self, tmp_path: Path, ending: str) -> None:
+        rows = [{"text": "a", "gold": "x\ty"}, {"text": "b", "gold": "5"}]
+        items = read_items(write_rows(tmp_path, f"a.{ending}", rows), columns=Columns(references="gold"))
+        assert items.frame["references"].to_list() == [["x\ty"], ["5"]]
+
+    def test_records_of_json_may_have_more_wide_references_than_the_first(self, tmp_path: Path) -> None:
+        rows = [{"text": "a", "references_0": "x"}, {"text": "b", "references_0": "y", "references_1": "z"}]
+        for size in (1, 1 << 20):
+            table = Source(path=save(tmp_path, "a.jsonl", json_lines(rows))).read(size)
+            assert table.frame["references"].to_list() == [["x"], ["y", "z"]]
+            bare_first = Source(path=save(tmp_path, "b.jsonl", json_lines([{"text": "c"}, *rows])))
+            with pytest.raises(DataError, match=r"line 2, column 'references_0': the first record has no such column"):
+                bare_first.read(size)
+
+    def test_only_empty_cells_at_the_end_are_no_reference(self, tmp_path: Path) -> None:
+        path = save(tmp_path, "a.csv", "text,references_1,references_2,references_3\na,,x,\nb,y,,\n")
+        assert read_items(path).frame["references"].to_list() == [["", "x"], ["y"]]
+        path = save(tmp_path, "b.csv", "text,references\na,||x||\nb,y\n")
+        items = read_items(path, columns=Columns(references_separator="||"))
+        assert items.frame["references"].to_list() == [["", "x"], ["y"]]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "columns", "message"),
+        [
+            ("a.csv", "text,references_0,references_2\na,x,y\n", {}, "gap: number 1 is missing among references_"),
+            ("a.csv", "text,gold\na,x\nb,\n", {"references": "gold"}, "line 3, column 'gold': item '3' has no refer"),
+            ("a.csv", "id,text,reference\np,a,x\nq,b,\n", {}, "line 3, column 'reference': item 'q' has no reference"),
+            ("a.csv", "id,text,references_0,references_1\np,a,,\n", {}, "line 2, column 'references_0': item 'p'"),
+            ("a.jsonl", '{"text": "a", "references": null}', {}, "line 1, column 'references': item '1' has no refer"),
+            ("a.jsonl", '{"text": "a", "references": []}', {}, "line 1, column 'references': item '1' has no"),
+            ("a.jsonl", '{"text": "a", "references": ["x", 5]}', {}, "line 1, column 'references': reference 1 is"),
+            ("a.jsonl", '{"text": "a", "references_0": 5}', {}, "line 1, column 'references_0': int 5; expected text"),
+            ("a.jsonl", '{"text": "a", "r_0": null, "r_1": "x"}', {"references": "r"}, "reference 0 is null"),
+            ("a.jsonl", '{"text": "a", "references": ["x"]}', {"references_separator": ";"}, "expected text"),
+            ("a.csv", "text,x\na,b\n", {"references": "gold"}, "column 'gold': no such column; found text, x"),
+            ("a.csv", "text,x\na,b\n", {"references_separator": ";"}, "found columns text, x; expected one column"),
+            ("a.csv", "text,references_0\na,b\n", {"references_separator": ";"}, "found references in columns"),
+        ],
+    )  # fmt: skip
+    def test_what_cannot_be_a_reference_is_an_error_that_says_where(
+        self, tmp_path: Path, name: str, content: str, columns: dict[str, Any], message: str
+    ) -> None:
+        path = save(tmp_path, name, content)
+        for size in (1, 1 << 20):
+            with pytest.raises(DataError) as caught:
+                Source(path=path, columns=Columns(**columns)).read(size)
+            assert message in str(caught.value)
+
+    def test_a_file_can_be_read_without_its_references(self, tmp_path: Path) -> None:
+        path = save(tmp_path, "a.csv", "text,reference,model\na,,m\nb,x,n\n")
+        frame = read_items(path, columns=Columns(references="", system="")).frame
+        assert frame.columns == ["id", "reference", "model", "text"]
+
+    def test_aligned_references_are_split_and_an_empty_line_is_an_error_in_their_file(self, tmp_path: Path) -> None:
+        texts, columns = save(tmp_path, "texts.txt", "a\nb\n"), Columns(references_separator="\t")
+        aligned = {"references": save(tmp_path, "refs.txt", "x\ty\nz\n")}
+        for size in (1, 1 << 20):
+            table = Source(path=texts, columns=columns, aligned=aligned).read(size)
+            assert table.frame["references"].to_list() == [["x", "y"], ["z"]]
+        save(tmp_path, "refs.txt", "x\ty\n\n")
+        with pytest.raises(DataError, match=r"refs\.txt, line 2: item '2' has no reference"):
+            read(texts, aligned=aligned)
+
+    def test_an_aligned_file_with_more_lines_is_an_error_with_the_number_of_texts(self, tmp_path: Path) -> None:
+        texts, references = save(tmp_path, "texts.txt", "a\nb\n"), save(tmp_path, "refs.txt", "x\ny\nz\n")
+        for size in (1, 1 << 20):
+            with pytest.raises(DataError, match=r"refs\.txt: has more lines than .*texts\.txt has lines \(2\)"):
+                Source(path=texts, aligned={"references": references}).read(size)
+
+    def test_options_about_references_are_never_ignored(self, tmp_path: Path) -> None:
+        texts = save(tmp_path, "texts.txt", "a\n")
+        with pytest.raises(OptionError, match="is plain text, which has no column 'gold'"):
+            Source(path=texts, columns=Columns(references="gold"))
+        with pytest.raises(OptionError, match="separator of references goes with"):
+            Source(path=texts, columns=Columns(references_separator=";"))
+        for columns in (Columns(references="gold"), Columns(references_separator=";")):
+            with pytest.raises(OptionError, match="the file holds response sets"):
+                read(save(tmp_path, "a.csv", "resp_0,gold\na,b\n"), columns=columns)
+        twice = ("--aligned", "references=texts.txt", "--aligned", "references=texts.txt")
+        done = nlgauge("score", "texts.txt", *twice, "-m", "bleu", cwd=tmp_path, cache=tmp_path / "cache")
+        assert done.code == 2
+        assert "--aligned references= was given twice (texts.txt, texts.txt)" in done.err
+
+    @ANY_FOLDER
+    @given(
+        rows=st.lists(
+            st.tuples(HOSTILE_TEXT, st.lists(HOSTILE_TEXT, max_size=3), HOSTILE_TEXT), min_size=1, max_size=4
+        ),
+        suffix=st.sampled_from([".csv", ".tsv", ".jsonl", ".parquet"]),
+    )
+    def test_what_is_written_comes_back_but_for_the_apostrophe_of_the_formula_guard(
+        self, tmp_path: Path, rows: list[tuple[str, list[str], str]], suffix: str
+    ) -> None:
+        references = [[*some, last or "."] for _, some, last in rows]
+        items = Items.of([text for text, *_ in rows], ids=[f"i{i}" for i in range(len(rows))], references=references)
+        path = tmp_path / f"a{suffix}"
+        write_table(items, path)
+        found = read_items(str(path)).frame["references"].to_list()
+        assert list(map(len, found)) == list(map(len, references))
+        for one, other in zip(chain.from_iterable(found), chain.from_iterable(references), strict=True):
+            guarded = suffix in (".csv", ".tsv") and other.startswith(tuple("=+-@\t\r"))
+            assert one == other or (guarded and one == f"'{other}")
+
+    @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+    def test_an_empty_last_reference_is_not_written_where_it_would_get_lost(self, tmp_path: Path, suffix: str) -> None:
+        items = Items.of(["a", "b"], references=[["x"], ["y", ""]])
+        with pytest.raises(DataError, match="row 1: the last reference is empty"):
+            write_table(items, tmp_path / f"a{suffix}")
+        assert not list(tmp_path.iterdir())
 
 
 class TestAnyChunkSize:

@@ -286,7 +286,7 @@ class TestContract:
         with pytest.raises(DataError, match="line 2, column 'references'"):
             nlgauge.score(str(tmp_path / "null.jsonl"), ["bleu"])
 
-    @pytest.mark.parametrize("write", ["list", "one", "aligned"])
+    @pytest.mark.parametrize("write", ["list", "one", "wide", "aligned"])
     def test_every_way_to_give_references_gives_the_same_number(self, write: str, tmp_path: Path) -> None:
         texts, references = ["the cat sat", "a dog"], ["the cat sat down", "the dog"]
         expected = create_metric("bleu:n=2").score(items_of([(t, [r]) for t, r in zip(texts, references, strict=True)]))
@@ -297,12 +297,39 @@ class TestContract:
             (tmp_path / "refs.txt").write_text("\n".join(references))
         else:
             path, options = tmp_path / "texts.jsonl", {}
-            rows = [
-                {"text": t, "references": [r]} if write == "list" else {"text": t, "reference": r}
-                for t, r in zip(texts, references, strict=True)
-            ]
+            ways: dict[str, Callable[[str], Any]] = {
+                "list": lambda r: {"references": [r]},
+                "one": lambda r: {"reference": r},
+                "wide": lambda r: {"references_0": r},
+            }
+            rows = [{"text": t, **ways[write](r)} for t, r in zip(texts, references, strict=True)]
             path.write_text("\n".join(map(json.dumps, rows)))
         assert nlgauge.score(str(path), ["bleu:n=2"], **options)[0].value == expected.value
+
+    def test_the_command_reads_references_from_tables(self, tmp_path: Path) -> None:
+        data: Pairs = [("the cat sat", ["a cat sat", "the cat"]), ("a dog", ["the dog"])]
+        joined = "".join(",".join([text, "\t".join(references)]) + "\n" for text, references in data)
+        (tmp_path / "joined.csv").write_text(f"reply,gold\n{joined}")
+        wide = "".join(",".join([text, *references, ""][:3]) + "\n" for text, references in data)
+        (tmp_path / "wide.csv").write_text(f"reply,gold_1,gold_2\n{wide}")
+        expected = create_metric("bleu:n=2").score(items_of(data)).value
+        for name, more in (("joined.csv", ["--references-separator", r"\t"]), ("wide.csv", [])):
+            options = (
+                "--text",
+                "reply",
+                "--references",
+                "gold",
+                *more,
+                "-m",
+                "bleu:n=2",
+                "-f",
+                "json",
+                "--no-progress",
+            )
+            done = command("score", name, *options, cwd=tmp_path, cache=tmp_path / "cache")
+            assert done.code == 0, done.err
+            assert json.loads(done.out)["scores"][0]["value"] == expected
+        assert value("bleu:n=2", "the cat sat", "a cat sat\tthe cat") != value("bleu:n=2", data[0][0], *data[0][1])
 
     def test_systems_are_compared_item_by_item_and_as_corpora(self) -> None:
         rng = np.random.default_rng(1)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import sqlite3
+import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
@@ -23,9 +27,8 @@ from nlgauge.metrics.score import Interval
 from nlgauge.models.language import load_language_model
 from nlgauge.models.ngram import NgramModel
 from nlgauge.studies.ruq import ALL, GENERICS, Normalise, Ties, ruq
-from nlgauge.studies.sweep import rank_agreement, sweep
 from nlgauge.text.tokens import Tokenizer
-from tests.helpers import Outcome
+from tests.helpers import COMMAND, Outcome, environment
 from tests.helpers import nlgauge as command
 from tests.test_language_models import tokenizer_in
 
@@ -166,12 +169,18 @@ def test_the_most_common_outputs_are_found_and_added(ngram: str) -> None:
     assert [row["generic"] for row in ruq(ngram, {"train": items(pairs)}, find_generics=1, generics=[]).rows] == [most]
 
 
+def keys_in(cache: Path, store: str, table: str = "blobs") -> list[bytes]:
+    """What a store remembers: `logprobs` has a key a text that was scored, `prompts` a key an output."""
+    for file in (cache / "stores").glob(f"{store}-*.sqlite"):
+        with closing(sqlite3.connect(file)) as database:
+            if database.execute("SELECT COUNT(*) FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]:
+                return [key for (key,) in database.execute(f"SELECT key FROM {table}")]  # noqa: S608
+    return []
+
+
 def stored(cache: Path) -> int:
     """How many texts have been scored so far."""
-    (file,) = (cache / "stores").glob("logprobs-*.sqlite")
-    with sqlite3.connect(file) as database:
-        count: int = database.execute("SELECT COUNT(*) FROM blobs").fetchone()[0]
-    return count
+    return len(keys_in(cache, "logprobs"))
 
 
 def test_a_run_goes_on_where_another_stopped(ngram: str, fresh_cache: Path, tmp_path: Path) -> None:
@@ -343,6 +352,53 @@ def test_bad_data_is_refused(ngram: str) -> None:
         study.row(IDK, "validation")
 
 
+def killed_when(arguments: Sequence[str], folder: Path, cache: Path, store: str, keys: int) -> None:
+    """Start the command, and kill it as soon as a store has so many keys."""
+    nowhere = subprocess.DEVNULL
+    started = [*COMMAND, *arguments]
+    with subprocess.Popen(started, cwd=folder, env=environment(cache), stdout=nowhere, stderr=nowhere) as running:
+        try:
+            while len(keys_in(cache, store)) < keys:
+                assert running.poll() is None
+                time.sleep(0.002)
+        finally:
+            running.send_signal(signal.SIGKILL)
+    assert running.returncode == -signal.SIGKILL
+
+
+def note_additions(cache: Path, store: str) -> None:
+    """Have a store keep a list of what is written to it from now on."""
+    (file,) = (cache / "stores").glob(f"{store}-*.sqlite")
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("CREATE TABLE added (key BLOB)")
+        database.execute("CREATE TRIGGER note AFTER INSERT ON blobs BEGIN INSERT INTO added VALUES (NEW.key); END")
+
+
+def test_runs_killed_while_writing_and_while_scoring_lose_nothing(tmp_path: Path) -> None:
+    model, many = tiny("causal", tmp_path / "model"), 1000
+    write_pairs(tmp_path / "test.jsonl", [(f"q{i}", f"a{i % 7}") for i in range(many)])
+    arguments = [
+        "study", "ruq", "--model", model, "--test", "test.jsonl", "--beam", "2", "--max-new-tokens", "6",
+        "--threads", "1", "--format", "json",
+    ]  # fmt: skip
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    undisturbed = command(*arguments, cwd=tmp_path, cache=whole)
+    assert undisturbed.code == 0, undisturbed.err
+    known: dict[str, set[bytes]] = {}
+    for store in ("prompts", "logprobs"):
+        killed_when(arguments, tmp_path, broken, store, 100)
+        known[store] = set(keys_in(broken, store))
+        assert 100 <= len(known[store]) < many
+        assert bool(keys_in(broken, "logprobs")) == (store == "logprobs")
+        note_additions(broken, store)
+    resumed = command(*arguments, cwd=tmp_path, cache=broken)
+    assert resumed.out == undisturbed.out
+    for store, before in known.items():
+        everything = set(keys_in(whole, store))
+        assert set(keys_in(broken, store)) == everything
+        assert sorted(keys_in(broken, store, "added")) == sorted(everything - before)
+
+
 def run(folder: Path, *arguments: str) -> Outcome:
     return command("study", *arguments, cwd=folder, cache=folder / "cache")
 
@@ -392,59 +448,3 @@ def test_bad_usage_is_an_error_that_says_what_to_do(
     assert done.out == ""
     assert message in done.err
     assert "Traceback" not in done.err
-
-
-def test_the_rankings_of_the_paper_agree() -> None:
-    tables_4_and_9 = ((12.2, 12.7), (35.7, 17.8), (15.5, 13.2), (32.5, 16.9))
-    rows = [{"model": str(i), "ruq_test": r, "METEOR": m} for i, (r, m) in enumerate(tables_4_and_9)]
-    assert rank_agreement(rows, "ruq_test")["kendall"].to_list() == [1.0]
-    assert rank_agreement(rows[:2], "ruq_test")["kendall"].to_list() == [None]
-
-
-@pytest.fixture(scope="module")
-def three_models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    place = tmp_path_factory.mktemp("models")
-    corpora = {"knows": [f"{a} {b}" for a, b in PAIRS] * 3, "shy": TRAINING[1:4] * 3, "both": TRAINING}
-    for name, texts in corpora.items():
-        NgramModel.train(texts).save(place / name)
-    return {name: f"ngram:{place / name}" for name in corpora}
-
-
-def test_models_stand_side_by_side_and_rankings_are_compared(three_models: dict[str, str], tmp_path: Path) -> None:
-    splits = {"train": items(PAIRS[:3]), "test": items()}
-    scores = pl.DataFrame({"model": ["shy", "knows", "both"], "METEOR": [1.0, 3.0, 2.0], "remark": ["a", "b", "c"]})
-    study = sweep(three_models, splits, scores=scores)
-    assert [row["model"] for row in study.rows] == ["knows", "shy", "both"]
-    for row in study.rows:
-        alone = ruq(three_models[row["model"]], splits)
-        assert row["ruq_test"] == alone.row(IDK, "test")["ruq"]
-        assert row["ruq_train_ci"] == alone.row(IDK, "train")["ruq_ci"]
-    assert study.row("knows")["ruq_test"] > study.row("both")["ruq_test"] > study.row("shy")["ruq_test"]
-    assert study.agreement.filter(column="METEOR")["kendall"].to_list() == [1.0]
-    assert any("Kendall's tau of ruq_test with METEOR over 3 models: 1.00" in note for note in study.notes)
-    assert study.chart().to_dict()
-    write_pairs(tmp_path / "test.jsonl")
-    scores.write_csv(tmp_path / "scores.csv")
-    models = [part for model in three_models.values() for part in ("--model", model)]
-    done = run(
-        tmp_path, "sweep", *models, "--names", "knows,shy,both", "--test", "test.jsonl", "--scores", "scores.csv",
-        "--chart", "sweep.svg",
-    )  # fmt: skip
-    assert done.code == 0, done.err
-    assert done.out.splitlines()[0].split() == ["model", "RUQ-test", "RUQ-test", "interval", "METEOR"]
-    against_all = run(tmp_path, "sweep", *models, "--test", "test.jsonl", "--against", "all", "--format", "json")
-    assert [row["model"] for row in json.loads(against_all.out)["rows"]] == list(three_models.values())
-
-
-def test_a_sweep_that_cannot_be_meant_is_refused(three_models: dict[str, str]) -> None:
-    splits = {"test": items()}
-    with pytest.raises(OptionError, match="the target 'train' is no split; expected one of test"):
-        sweep(three_models, splits, target="train")
-    with pytest.raises(OptionError, match="expected a list of different names"):
-        sweep([], splits)
-    with pytest.raises(OptionError, match=r"generic 'No\.'"):
-        sweep(three_models, splits, generic="No.")
-    with pytest.raises(DataError, match="expected 'model' and numbers"):
-        sweep(three_models, splits, scores=pl.DataFrame({"model": ["shy"]}))
-    with pytest.raises(DataError, match="models other; expected knows, shy, both"):
-        sweep(three_models, splits, scores=pl.DataFrame({"model": ["other"], "METEOR": [1.0]}))

@@ -16,7 +16,9 @@ from scipy.stats import spearmanr
 
 import nlgauge
 from nlgauge.data.tables import Ratings
+from nlgauge.data.writing import write_table
 from nlgauge.errors import DataError, OptionError
+from nlgauge.stats.correlation import bootstrap_intervals
 from nlgauge.studies.base import Study
 from nlgauge.studies.decoding import draw_subsets
 from nlgauge.studies.nuggets import draw_balanced
@@ -69,7 +71,9 @@ STUDIES: dict[str, Callable[[Any], Study]] = {
         data, ["distinct", "cos-sim"], columns=["human_mean"], subset=20, repeats=10, permutations=100
     ),
     "ranking": lambda data: nlgauge.ranking_test(data, ["distinct"], parameter="temperature"),
-    "correlation": lambda data: nlgauge.correlation_study(data, ["distinct"], truth="human_mean"),
+    "correlation": lambda data: nlgauge.correlation_study(
+        data, ["distinct", "self-bleu"], truth="human_mean", permutations=100
+    ),
     "nuggets": lambda data: nlgauge.build_nuggets(data, group=10),
     "stability": lambda data: nlgauge.stability(
         data, column="human_mean", truth="temperature", sets=[10, 40], per_set=[1, 10], repeats=20
@@ -307,6 +311,9 @@ BAD: list[tuple[str, dict[str, Any], list[str], str]] = [
     ("ranking", {}, ["--pairs", "1"], "1 pairs"),
     ("nuggets", {}, ["--group", "1"], "groups of 1"),
     ("correlation", {}, ["--truth", "constant"], "all items have 1"),
+    ("correlation", {}, ["--truth", "human_mean", "--over", "texts"], "resampling over 'texts'"),
+    ("correlation", {}, ["--truth", "human_mean", "--references", "task"], "the file holds response sets"),
+    ("correlation", {}, ["--truth", "human_mean", "-m", "dialog"], "has no reference, and bleu compares"),
     ("stability", {}, ["--truth", "temperature"], "name a file of ratings"),
     ("stability", {}, ["--truth", "temperature", "--column", "temperature"], "no standard deviations"),
     ("stability", {}, ["--column", "human_mean", "--per-set", "11"], "at most 10"),
@@ -331,6 +338,99 @@ def test_bad_input_is_an_error_that_says_what_to_do(
 def test_fewer_than_three_sets_are_refused() -> None:
     with pytest.raises(DataError, match="2 sets; expected at least 3"):
         nlgauge.content_test(made_sets().select(np.arange(2)), ["distinct"])
+
+
+def made_items(count: int = 40) -> nlgauge.Items:
+    """Replies to ten contexts by two models; a better rating has more words of the references."""
+    rng = np.random.default_rng(2)
+    texts, references, ratings = [], [], []
+    for _ in range(count):
+        right = rng.choice(WORDS, 6)
+        rating = int(rng.integers(1, 6))
+        texts.append(" ".join(word if rng.integers(1, 6) <= rating else "oops" for word in right))
+        references.append([" ".join(right), " ".join(rng.choice(WORDS, 5))])
+        ratings.append(rating)
+    return nlgauge.Items.of(
+        texts,
+        references=references,
+        contexts=[f"context {i % 10}" for i in range(count)],
+        columns={"rating": ratings, "model": ["x" if i % 20 < 10 else "y" for i in range(count)]},
+    )
+
+
+def unigram_bleu(items: nlgauge.Items) -> Any:
+    found = nlgauge.score(items, ["bleu:n=1"])[0].per_item
+    assert found is not None
+    return found["value"].to_numpy()
+
+
+class TestTextsWithReferences:
+    def test_metrics_against_references_are_correlated_with_ratings(self) -> None:
+        items = made_items()
+        study = nlgauge.correlation_study(items, ["bleu:n=1", "rouge-l"], columns=["rating"], truth="rating")
+        found = unigram_bleu(items)
+        row = study.row("bleu:n=1")
+        assert row["spearman"] == pytest.approx(spearmanr(found, items.frame["rating"]).statistic, abs=1e-12)
+        assert row["spearman"] > 0.6
+        assert {row["n"] for row in study.rows} == {40}
+        assert [row["cluster"] for row in study.rows] == [2, 2, 1]
+        assert "|refs:2|over:contexts|" in str(study.signature)
+        assert "sets share contexts: 10 contexts are resampled, not 40 sets; so few" in " ".join(study.notes)
+
+    def test_items_that_share_a_context_are_resampled_together_unless_asked_not_to(self) -> None:
+        items = made_items()
+        rows = [
+            nlgauge.correlation_study(items, ["bleu:n=1"], truth="rating", over=over).rows[0]
+            for over in ("auto", "contexts", "sets")
+        ]
+        values = unigram_bleu(items)
+        truth = items.frame["rating"].to_numpy().astype(float)
+        groups = items.frame["context"].to_numpy()
+        for kind in ("pearson", "spearman", "kendall"):
+            expected = bootstrap_intervals(values[None], truth, kind, groups=groups)[0]
+            assert rows[0][f"{kind}_ci"] == pytest.approx(expected.tolist(), abs=1e-12)
+            assert rows[1][f"{kind}_ci"] == rows[0][f"{kind}_ci"] != rows[2][f"{kind}_ci"]
+            assert rows[2][kind] == rows[0][kind]
+
+    def test_clusters_can_be_left_out(self) -> None:
+        study = nlgauge.correlation_study(made_items(), ["bleu", "rouge-l"], truth="rating", significance=False)
+        assert [row["cluster"] for row in study.rows] == [None, None]
+        assert "|test:none|" in str(study.signature)
+
+    def test_a_bundle_gives_its_parts_and_names_those_that_measure_a_corpus(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NLGAUGE_MODELS", str(tmp_path / "no-models"))
+        with pytest.warns(UserWarning, match="is skipped"):
+            study = nlgauge.correlation_study(made_items(), ["dialog", "rouge-l"], truth="rating", permutations=100)
+        bleu = [f"bleu:case=lower{f',n={n}' * (n < 4)}" for n in range(1, 5)]
+        assert [row["metric"] for row in study.rows] == [*bleu, "rouge-l:case=lower", "rouge-l"]
+        (note,) = (note for note in study.notes if "measure a whole corpus" in note)
+        assert all(label in note for label in ("bleu:over=corpus,case=lower,n=1,", "ttr, ", "ttr:n=2", "ttr:n=3"))
+        with pytest.raises(OptionError, match=r"measures a whole corpus; .* use bleu:over=item"):
+            nlgauge.correlation_study(made_items(), ["bleu:over=corpus"], truth="rating")
+
+    @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+    def test_a_file_is_split_by_a_column_of_any_name(self, tmp_path: Path, ending: str) -> None:
+        write_table(made_items(), tmp_path / f"a{ending}")
+        options = ("--truth", "rating", "-m", "bleu:n=1", "--by", "model", "--format", "json", "--no-progress")
+        done = run(tmp_path, "correlation", f"a{ending}", *options)
+        assert done.code == 0, done.err
+        found = {row["group"]: row for row in json.loads(done.out)["rows"]}
+        items = made_items()
+        values = unigram_bleu(items)
+        for model in ("x", "y"):
+            mine = (items.frame["model"] == model).to_numpy()
+            expected = spearmanr(values[mine], items.frame["rating"].to_numpy()[mine]).statistic
+            assert (found[model]["n"], found[model]["spearman"]) == (20, pytest.approx(expected, abs=1e-12))
+
+    def test_a_metric_with_values_in_one_context_only_has_no_interval(self) -> None:
+        items = made_items(60)
+        alone = items.frame.with_columns(context=pl.Series(["one"] * 30 + ["two"] * 30)).with_columns(
+            other=pl.when(pl.col("context") == "one").then(pl.col("rating"))
+        )
+        row = nlgauge.correlation_study(nlgauge.Items(alone), columns=["other"], truth="rating").row("other")
+        assert (row["n"], row["spearman"], row["spearman_ci"]) == (30, pytest.approx(1), None)
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv", "json"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench_setup import Bench
-from comparison import agrees, faster, row
+from comparison import agrees, faster, largest_gap, row
 from corpus import prompts_file
 from results import Section
 
@@ -29,11 +29,7 @@ def measure(bench: Bench) -> Section:
     section.checks = [
         faster("transformers", plain, ours, 3),
         faster("NLGauge one by one", singly, ours, 3),
-        agrees("difference from transformers, in nats", _gap(plain["tokens"], ours["tokens"]), 1e-4),
-        agrees("difference from one by one, in nats", _gap(singly["tokens"], ours["tokens"]), 1e-4),
+        agrees("difference from transformers, in nats", largest_gap(plain["tokens"], ours["tokens"]), 1e-4),
+        agrees("difference from one by one, in nats", largest_gap(singly["tokens"], ours["tokens"]), 1e-4),
     ]
     return section
-
-
-def _gap(found: list[list[float]], expected: list[list[float]]) -> float:
-    return max(abs(a - b) for x, y in zip(found, expected, strict=True) for a, b in zip(x, y, strict=True))

@@ -40,7 +40,18 @@ def entropy_command(
         int, typer.Option(metavar="N", help="With kmeans: clusters a side; 0: root of the number of utterances.")
     ] = 0,
     bandwidth: Annotated[float, typer.Option(help="With mean-shift: the width of the kernel; 0: estimated.")] = 0.0,
-    model: Annotated[str, typer.Option(help="Embedding model of clusters.")] = "minilm",
+    embedding: Annotated[
+        str, typer.Option(metavar="MODEL|VECTORS", help="For clusters: sentence encoder, glove-50d or a vector file.")
+    ] = "minilm",
+    min_pairs: Annotated[
+        int, typer.Option(metavar="N", help="Keep clusters of fewer pairs, whatever their entropy.")
+    ] = 0,
+    max_mean_words: Annotated[
+        float, typer.Option(metavar="N", help="Keep clusters with a mean of so many words; 0: none.")
+    ] = 0.0,
+    max_medoid_words: Annotated[
+        int, typer.Option(metavar="N", help="Keep clusters with a medoid of so many words; 0: none.")
+    ] = 0,
     normalise: Annotated[
         str, typer.Option(metavar="none|space|lower", help="Ignore differences of white space, and of case.")
     ] = "lower",
@@ -65,13 +76,16 @@ def entropy_command(
 ) -> None:  # fmt: skip
     """Drop pairs with generic utterances: those that many different utterances follow or precede (Csaky et al. 2019).
 
-    Paper 5 drops what exceeds 1 bit, with utterances as they are. Clusters need a higher threshold.
+    Paper 5 drops what exceeds 1 bit, with utterances as they are. Clusters need a higher threshold. With word vectors,
+    an utterance is the mean of its words, rare ones weighing more; one without any known word stays by itself.
 
     Examples:
 
       nlgauge filter entropy dialogues_train.txt --side both --kept kept.jsonl --dropped dropped.jsonl
 
       nlgauge filter entropy pairs.jsonl --cluster kmeans --clusters 500 --threshold 4 --chart entropy.html
+
+      nlgauge filter entropy pairs.jsonl --cluster mean-shift --embedding glove-50d --threshold 3 --max-mean-words 15
     """
     from nlgauge.data.dialogs import read_pairs
     from nlgauge.data.writing import write_table
@@ -88,7 +102,8 @@ def entropy_command(
     pairs = read_pairs(file, format=input_format, context_turns=context_turns, separator=separator.replace("\\n", "\n"))
     study = entropy_filter(
         pairs, side=side, threshold=threshold, cluster=cluster,  # type: ignore[arg-type]
-        clusters=clusters, bandwidth=bandwidth, model=model, normalise=normalise,  # type: ignore[arg-type]
+        clusters=clusters, bandwidth=bandwidth, embedding=embedding, min_pairs=min_pairs,
+        max_mean_words=max_mean_words, max_medoid_words=max_medoid_words, normalise=normalise,  # type: ignore[arg-type]
         top=top, seed=seed,
     )  # fmt: skip
     for place, rows in ((kept, study.kept), (dropped, study.dropped)):

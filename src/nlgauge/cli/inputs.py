@@ -45,6 +45,18 @@ Responses = Annotated[
     str | None, typer.Option(metavar="COL", help="List column of responses, or prefix of resp_0, resp_1, ...")
 ]
 Text = Annotated[str | None, typer.Option(metavar="COL", help="Column of single texts.")]
+References = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL", help="Column of references: a list, one text, or prefix of references_0, references_1, ..."
+    ),
+]
+ReferencesSeparator = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT", help=r"What stands between references in one cell or line, as in '\t'.", show_default=False
+    ),
+]
 Id = Annotated[str | None, typer.Option("--id", metavar="COL", help="Column of ids.")]
 Context = Annotated[str | None, typer.Option(metavar="COL", help="Column of contexts.")]
 SystemColumn = Annotated[str | None, typer.Option("--system", metavar="COL", help="Column of system names.")]
@@ -105,6 +117,11 @@ def chunk_bytes(megabytes: float) -> int:
     return max(1, int(megabytes * (1 << 20)))
 
 
+def unescaped(separator: str) -> str:
+    r"""A separator as typed, with `\t` and `\n` for a tab and a line end."""
+    return separator.replace(r"\t", "\t").replace(r"\n", "\n")
+
+
 def make_sources(
     files: list[str],
     *,
@@ -120,11 +137,16 @@ def make_sources(
 
     if files.count("-") > 1:
         raise OptionError("standard input ('-') was named twice")
-    companions = {}
+    companions: dict[str, str] = {}
     for entry in aligned or []:
         part, equals, path = entry.partition("=")
         if not equals:
             raise OptionError(f"--aligned {entry}; expected PART=FILE, as in --aligned context=contexts.txt")
+        if part in companions:
+            raise OptionError(
+                f"--aligned {part}= was given twice ({companions[part]}, {path}); expected one file of each part: "
+                "several references stand on one line, with --references-separator between them"
+            )
         companions[part] = path
     options: dict[str, Any] = {
         "format": input_format,

@@ -36,7 +36,7 @@ def report_command(
 
     Example: nlgauge report examples/system_a.jsonl examples/system_b.jsonl -o report.html
     """
-    from nlgauge.cli.score import make_metrics, warn_about
+    from nlgauge.cli.score import make_metrics, say_unmeasured, warn_about
     from nlgauge.engine.files import write_text
     from nlgauge.metrics.comparison import compare_all
     from nlgauge.metrics.score import Interval
@@ -45,7 +45,7 @@ def report_command(
 
     inputs.check_output(output, files)
     inputs.use_machine(device, batch_size, threads)
-    made = make_metrics(metric or (None if column else list(DEFAULT_METRICS)), column)
+    made, unmeasured = make_metrics(metric or (None if column else list(DEFAULT_METRICS)), column)
     columns = {
         "responses": responses, "text": None, "id": id, "context": context, "system": system,
         "empty_cells": empty_cells,
@@ -59,3 +59,4 @@ def report_command(
     comparisons = compare_all(scores, interval) if len({s.system for s in scores}) > 1 else []
     write_text(output, render_card(scores, comparisons, sources, interval))
     print(f"nlgauge: wrote {output}", file=sys.stderr)
+    say_unmeasured(unmeasured)

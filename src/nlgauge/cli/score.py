@@ -13,6 +13,7 @@ from nlgauge.cli import inputs
 from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
+    from nlgauge.metrics.registry import Unmeasured
     from nlgauge.metrics.score import Score
 
 _SKETCH = "hll-16"
@@ -45,6 +46,8 @@ def score_command(
     input_format: inputs.InputFormat = "",
     responses: inputs.Responses = None,
     text: inputs.Text = None,
+    references: inputs.References = None,
+    references_separator: inputs.ReferencesSeparator = "",
     id: inputs.Id = None,
     context: inputs.Context = None,
     system: inputs.SystemColumn = None,
@@ -72,6 +75,8 @@ def score_command(
       nlgauge score a.jsonl b.jsonl -m distinct --format json
 
       nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch
+
+      nlgauge score replies.csv --text reply --references answers --references-separator '\\t' -m dialog
     """
     from nlgauge.metrics.comparison import compare_all
     from nlgauge.metrics.score import Interval
@@ -86,9 +91,10 @@ def score_command(
             raise OptionError(f"--per-item {per_item}; expected a name ending in .jsonl, .csv, .tsv or .parquet")
         inputs.check_output(per_item, files)
     inputs.use_machine(device, batch_size, threads)
-    made = make_metrics(metric, column, sketch)
+    made, unmeasured = make_metrics(metric, column, sketch)
     columns = {
         "responses": responses, "text": text, "id": id, "context": context, "system": system,
+        "references": references, "references_separator": inputs.unescaped(references_separator),
         "empty_cells": empty_cells,
     }  # fmt: skip
     sources = inputs.make_sources(
@@ -117,21 +123,31 @@ def score_command(
 
         write_table(tables.per_item_table(scores), per_item)
     print(tables.render(scores, comparisons, format))
+    say_unmeasured(unmeasured)
 
 
-def make_metrics(metric: list[str] | None, column: list[str] | None, sketch: bool = False) -> list[Any]:
-    """Metrics from command-line options."""
+def make_metrics(
+    metric: list[str] | None, column: list[str] | None, sketch: bool = False
+) -> tuple[list[Any], list[Unmeasured]]:
+    """Metrics from command-line options, and the parts of bundles that this machine lacks something for: said now."""
     from nlgauge.metrics.column import ColumnMetric
-    from nlgauge.metrics.registry import create_metrics
+    from nlgauge.metrics.registry import measurable_metrics
 
     specs = metric or ([] if column else ["distinct", "cos-sim"])
-    made = create_metrics(specs)
+    made, unmeasured = measurable_metrics(specs)
+    say_unmeasured(unmeasured)
     if sketch:
         sketched = [getattr(m, "over", "") == "corpus" and hasattr(m, "count") and m.name != "entropy" for m in made]
         if not any(sketched):
             raise OptionError("--sketch goes with a corpus-level count, as in -m distinct:over=corpus")
         made = [dataclasses.replace(m, count=_SKETCH) if s else m for m, s in zip(made, sketched, strict=True)]
-    return [*made, *(ColumnMetric(column=name) for name in column or [])]
+    return [*made, *(ColumnMetric(column=name) for name in column or [])], unmeasured
+
+
+def say_unmeasured(unmeasured: list[Unmeasured]) -> None:
+    """Say what a bundle could not measure: before the work, and once more beside its outcome."""
+    for one in unmeasured:
+        print(f"nlgauge: warning: {one}", file=sys.stderr)
 
 
 def warn_about(scores: list[Score]) -> None:

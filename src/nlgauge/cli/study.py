@@ -202,11 +202,17 @@ def correlation_command(
     decimals: options.Decimals = None,
     format: options.Format = "text",
     chart: options.Chart = None,
+    significance: options.Significance = True,
+    permutations: options.Permutations = 1000,
+    over: options.Over = "auto",
     level: inputs.Level = 0.95,
     resamples: inputs.Resamples = 1000,
     seed: inputs.Seed = 12345,
     input_format: inputs.InputFormat = "",
     responses: inputs.Responses = None,
+    text: inputs.Text = None,
+    references: inputs.References = None,
+    references_separator: inputs.ReferencesSeparator = "",
     id: inputs.Id = None,
     context: inputs.Context = None,
     empty_cells: inputs.EmptyCells = "error",
@@ -217,17 +223,25 @@ def correlation_command(
 ) -> None:
     """Agreement with people: Pearson, Spearman and Kendall, marked † below p = .1 and ‡ below p = .05.
 
-    Example: nlgauge study correlation systems.csv --truth human --column distinct --column ead --by dataset
+    Examples:
+
+      nlgauge study correlation systems.csv --truth human --column distinct --column ead --by dataset
+
+      nlgauge study correlation replies.csv --truth rating --text reply --references answer --context dialog -m dialog
     """
     from nlgauge.studies.correlation import correlation_study
 
     options.check(format, chart, files)
     inputs.use_machine(device, batch_size, threads)
     study = correlation_study(
-        options.sources(files, input_format, responses, id, context, empty_cells),
+        options.sources(
+            files, input_format, responses, id, context, empty_cells,
+            text=text, references=references, references_separator=references_separator,
+        ),
         tuple(metric or ()),
-        truth=truth, columns=tuple(column or ()), ratings=ratings, interval=options.interval(level, resamples, seed),
-        by=by, decimals=decimals,
+        truth=truth, columns=tuple(column or ()), ratings=ratings, significance=significance, permutations=permutations,
+        interval=options.interval(level, resamples, seed), by=by, decimals=decimals,
+        over=over,  # type: ignore[arg-type]
         progress=progress, names=options.names(tasks),
     )  # fmt: skip
     options.show(study, format, chart)

@@ -80,10 +80,22 @@ def show(study: Study, format: str, chart: Path | None) -> None:
 
 
 def sources(
-    files: list[str], input_format: str, responses: str | None, id: str | None, context: str | None, empty_cells: str
+    files: list[str],
+    input_format: str,
+    responses: str | None,
+    id: str | None,
+    context: str | None,
+    empty_cells: str,
+    *,
+    text: str | None = None,
+    references: str | None = None,
+    references_separator: str = "",
 ) -> list[Any]:
     """Sources from command-line options."""
-    columns = {"responses": responses, "id": id, "context": context, "empty_cells": empty_cells}
+    columns = {
+        "responses": responses, "text": text, "id": id, "context": context, "references": references,
+        "references_separator": inputs.unescaped(references_separator), "empty_cells": empty_cells,
+    }  # fmt: skip
     return list(
         inputs.make_sources(
             files, input_format=input_format, columns=columns, set_size=0, aligned=None, extras="all"

@@ -117,10 +117,37 @@ def ruq_command(
 
 
 def sweep_command(
-    model: Annotated[list[str], typer.Option(help=f"{MODEL_HELP} Repeat for each model.")],
+    model: Annotated[
+        list[str] | None, typer.Option(help=f"{MODEL_HELP} Repeat for each model.", show_default=False)
+    ] = None,
     train: Train = None,
     test: Test = None,
     names: Annotated[str | None, typer.Option(metavar="NAME,NAME", help="What to call the models.")] = None,
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="What a system wrote for the test prompts, one text a prompt: plain text or a table. NAME is a "
+            "model's, or a system's without one. Repeat for more.",
+            show_default=False,
+        ),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Models without such a file write their own, with the width --beam.")
+    ] = False,
+    beam: Annotated[int, typer.Option(metavar="N", help="How models write: width of the beam, 1: greedy.")] = 0,
+    max_new_tokens: MaxNewTokens = 40,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME[:OPTION=VALUE,...]",
+            help="What outputs are scored with, 'dialog' too; repeat for more. Default: METEOR and type/token ratios "
+            "of 1-, 2- and 3-grams.",
+            show_default=False,
+        ),
+    ] = None,
     scores: Annotated[
         str | None, typer.Option(metavar="TABLE", help="Other scores: a column 'model' and columns of numbers.")
     ] = None,
@@ -149,22 +176,31 @@ def sweep_command(
     threads: inputs.Threads = 0,
     progress: inputs.Progress = True,
 ) -> None:
-    """Sweep: RUQ of many models side by side with their other scores, and how far the rankings agree.
+    """Sweep: RUQ of many models side by side with scores of what they write, and how far the rankings agree.
 
-    Example: nlgauge study sweep --model base --model tuned --train train.jsonl --test test.jsonl --scores meteor.csv
+    Examples:
+
+      nlgauge study sweep --model base --model tuned --train train.jsonl --test test.jsonl --write --beam 5
+
+      nlgauge study sweep --model tuned --test test.jsonl --outputs tuned=a.txt --outputs other=b.jsonl -m dialog
     """
     from nlgauge.studies.sweep import sweep
 
     splits = _splits(train, test)
-    options.check(format, chart, [*splits.values(), *([scores] if scores else [])])
+    files = _named_files(outputs)
+    options.check(format, chart, [*splits.values(), *files.values(), *([scores] if scores else [])])
     inputs.use_machine(device, batch_size, threads)
-    called = options.names(names) or tuple(model)
-    if len(called) != len(model) or len(set(called)) < len(called):
-        raise OptionError(f"names {', '.join(called)} for {len(model)} models; expected a different one each")
+    models = model or []
+    called = options.names(names) or tuple(models)
+    if len(called) != len(models) or len(set(called)) < len(called):
+        raise OptionError(f"names {', '.join(called)} for {len(models)} models; expected a different one each")
     study = sweep(
-        dict(zip(called, model, strict=True)), splits, scores=scores, generic=against, target=target,
-        interval=options.interval(level, resamples, seed), progress=progress,
-        **_settings(generic, generics, find_generics, normalise, end, ties, 0, 40, template, join, limit),
+        dict(zip(called, models, strict=True)), splits, outputs=files, write=write, metrics=metric or (),
+        scores=scores, generic=against, target=target, interval=options.interval(level, resamples, seed),
+        progress=progress,
+        **_settings(
+            generic, generics, find_generics, normalise, end, ties, beam, max_new_tokens, template, join, limit
+        ),
     )  # fmt: skip
     options.show(study, format, chart)
 
@@ -173,6 +209,17 @@ def _splits(train: str | None, test: str | None) -> dict[str, str]:
     found = {name: file for name, file in (("train", train), ("test", test)) if file is not None}
     if not found:
         raise OptionError("no data; expected --train FILE, --test FILE, or both")
+    return found
+
+
+def _named_files(outputs: list[str] | None) -> dict[str, str]:
+    """Files by the names of their systems, as in `base=base.txt`."""
+    found: dict[str, str] = {}
+    for entry in outputs or []:
+        name, equals, file = entry.partition("=")
+        if not equals or not name.strip() or not file or name.strip() in found:
+            raise OptionError(f"--outputs {entry}; expected NAME=FILE, a different name each, as in base=base.txt")
+        found[name.strip()] = file
     return found
 
 

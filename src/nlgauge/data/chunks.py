@@ -112,7 +112,12 @@ def text_chunks(path: str, size: int, lines_a_set: int, aligned: Mapping[str, st
             )
         for name, rows in companions.items():
             if next(rows, None) is not None:
-                raise DataError(f"has more lines than {display_name(path)}", file=aligned[name])
+                unit = "sets" if lines_a_set > 1 else "lines"
+                raise DataError(
+                    f"has more lines than {display_name(path)} has {unit} ({(first_line - 1) // lines_a_set}); "
+                    "expected one line for each",
+                    file=aligned[name],
+                )
 
 
 def parquet_chunks(path: str, size: int) -> Iterator[Chunk]:

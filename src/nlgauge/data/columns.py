@@ -24,10 +24,13 @@ _DEFAULTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Names of the columns to read; None means the usual names.
+    """Names of the columns to read; None means the usual names, and an empty name that no column plays the part.
 
     `responses` is a list column, or the prefix of wide columns (`resp` for `resp_0, resp_1, …`). `empty_cells`
     says what an empty cell of a wide CSV row means, since the format cannot tell an empty response from none.
+    `references` is a list column, a column with one reference a row, the prefix of wide columns, or a column with
+    several references a row and `references_separator` between them. Items may have different numbers of references:
+    empty cells after the last one are none.
     """
 
     responses: str | None = None
@@ -36,6 +39,7 @@ class Columns:
     context: str | None = None
     system: str | None = None
     references: str | None = None
+    references_separator: str = ""
     empty_cells: EmptyCells = "error"
 
     def __post_init__(self) -> None:
@@ -49,16 +53,19 @@ class Columns:
 
     def resolve(self, names: Sequence[str], file: str | None) -> Layout:
         """Match against the columns that a file has."""
-        responses, wide = self._responses(names, file)
+        responses, wide = (None, ()) if self.text else self._list_or_wide("responses", "resp", names, file)
         text = None if responses or wide else self._find("text", names, file)
-        if self.references and not text:
-            raise OptionError("references go with single texts; the file holds response sets")
+        if (self.references or self.references_separator) and (responses or wide):
+            raise OptionError("references go with single texts; the file holds response sets: name the column of texts")
         if not (responses or wide or text):
             raise DataError(
                 f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
                 "'text'; name another column with --responses or --text",
                 file=file,
             )
+        references, wide_references = (
+            self._references(names, file) if text else (self._find("references", names, file), ())
+        )
         return Layout(
             kind="items" if text else "sets",
             responses=responses,
@@ -67,30 +74,44 @@ class Columns:
             id=self._find("id", names, file),
             context=self._find("context", names, file),
             system=self._find("system", names, file),
-            references=self._find("references", names, file),
+            references=references,
+            wide_references=wide_references,
+            references_separator=self.references_separator,
             empty_cells=self.empty_cells,
         )
 
     def _find(self, part: str, names: Sequence[str], file: str | None) -> str | None:
         wanted: str | None = getattr(self, part)
-        if wanted is not None:
+        if wanted:
             if wanted not in names:
                 raise DataError(f"no such column; found {', '.join(names)}", file=file, column=wanted)
             return wanted
+        if wanted == "":
+            return None
         return next((name for name in _DEFAULTS[part] if name in names), None)
 
-    def _responses(self, names: Sequence[str], file: str | None) -> tuple[str | None, tuple[str, ...]]:
-        if self.text is not None:
-            return None, ()
-        wide = wide_columns(names, self.responses or "resp", file)
-        if self.responses is None:
-            listed = self._find("responses", names, file)
-            return (listed, ()) if listed else (None, wide)
-        if self.responses in names:
-            return self.responses, ()
-        if not wide:
-            raise DataError(f"no such column; found {', '.join(names)}", file=file, column=self.responses)
+    def _list_or_wide(
+        self, part: str, prefix: str, names: Sequence[str], file: str | None
+    ) -> tuple[str | None, tuple[str, ...]]:
+        """The column that plays the part, or else wide columns with the name that was given, or the usual one."""
+        wanted: str | None = getattr(self, part)
+        if wanted is None or wanted in names:
+            found = self._find(part, names, file)
+            return (found, ()) if found else (None, wide_columns(names, prefix, file))
+        wide = wide_columns(names, wanted, file) if wanted else ()
+        if wanted and not wide:
+            raise DataError(f"no such column; found {', '.join(names)}", file=file, column=wanted)
         return None, wide
+
+    def _references(self, names: Sequence[str], file: str | None) -> tuple[str | None, tuple[str, ...]]:
+        single, wide = self._list_or_wide("references", "references", names, file)
+        if self.references_separator and not single:
+            found = f"references in columns {', '.join(wide)}" if wide else f"columns {', '.join(names)}"
+            raise DataError(
+                f"found {found}; expected one column with a separator between references: name it with --references",
+                file=file,
+            )
+        return single, wide
 
 
 def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[str, ...]:
@@ -122,12 +143,14 @@ class Layout:
     context: str | None
     system: str | None
     references: str | None
+    wide_references: tuple[str, ...]
+    references_separator: str
     empty_cells: EmptyCells
 
     @property
     def claimed(self) -> frozenset[str]:
         """Columns that play a part; the others are parameters, labels or human scores."""
-        return frozenset([*self.parts.values(), *self.wide])
+        return frozenset([*self.parts.values(), *self.wide, *self.wide_references])
 
     @property
     def parts(self) -> dict[str, str]:

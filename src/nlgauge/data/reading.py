@@ -63,6 +63,13 @@ class Source:
             raise OptionError(f"a set size of {self.set_size}; expected a positive number of lines")
         if self.set_size and "references" in self.aligned:
             raise OptionError("references go with single texts, not with sets")
+        if self.format == "text" and self.columns.references:
+            raise OptionError(
+                f"{self.name} is plain text, which has no column '{self.columns.references}'; expected a file of "
+                "references, line by line: --aligned references=FILE"
+            )
+        if self.format == "text" and self.columns.references_separator and "references" not in self.aligned:
+            raise OptionError("a separator of references goes with --references COL or --aligned references=FILE")
 
     @property
     def name(self) -> str:
@@ -171,6 +178,8 @@ class Source:
         new = layout.claimed - first.keys()
         if layout.empty_cells == "drop":
             new -= set(layout.wide)
+        if first.keys() & set(layout.wide_references):
+            new -= set(layout.wide_references)
         if new:
             line, name = next(
                 (line, name) for line, row in zip(lines, rows, strict=True) for name in row if name in new
@@ -251,12 +260,13 @@ class Source:
             origin = Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines), size))
             sets = [lines[i : i + size] for i in range(0, len(lines), size)]
             return ResponseSets.of(sets, contexts=companion.get("context"), origin=origin)
-        references = companion.get("references")
+        numbers = range(chunk.first_line, chunk.first_line + len(lines))
+        references = None
+        if "references" in companion:
+            references = self._split_references(companion["references"])
+            _refuse_bare(references, numbers, Origin(self.aligned["references"], numbers))
         return Items.of(
-            lines,
-            contexts=companion.get("context"),
-            references=None if references is None else [[line] for line in references],
-            origin=Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines))),
+            lines, contexts=companion.get("context"), references=references, origin=Origin(self.name, numbers)
         )
 
     def _parquet_frame(self, chunk: Chunk) -> pl.DataFrame:
@@ -297,12 +307,38 @@ class Source:
             "origin": origin,
         }
         if layout.text:
-            references = _as_lists(data[layout.references]) if layout.references else None
+            references = self._references(data, layout, origin)
             return Items.of(data[layout.text], references=references, column=layout.text, **common)
         if layout.responses:
             return ResponseSets.of(data[layout.responses], column=layout.responses, **common)
         sets = _gather_wide(data, layout, origin, self.format in ("csv", "tsv"))
         return ResponseSets.of(sets, column=layout.wide[0], **common)
+
+    def _references(self, data: Mapping[str, list[Any]], layout: Layout, origin: Origin) -> list[list[Any]] | None:
+        """The references of each row, at least one."""
+        is_csv = self.format in ("csv", "tsv")
+        if layout.wide_references:
+            for name in layout.wide_references:
+                require_texts(data[name], origin, name, allow_null=True)
+            rows = zip(*(data[name] for name in layout.wide_references), strict=True)
+            found: list[list[Any]] = [_without_empty_end(row, "" if is_csv else None) for row in rows]
+        elif layout.references is None:
+            return None
+        elif is_csv or layout.references_separator:
+            require_texts(data[layout.references], origin, "references", allow_null=True)
+            found = self._split_references(data[layout.references])
+        else:
+            values = data[layout.references]
+            found = [value if isinstance(value, list) else [] if value is None else [value] for value in values]
+        ids = data[layout.id] if layout.id else origin.lines
+        _refuse_bare(found, ids, origin, layout.references or layout.wide_references[0])
+        return found
+
+    def _split_references(self, values: Iterable[str | None]) -> list[list[str]]:
+        """One reference a value, or several with the separator between them."""
+        separator = self.columns.references_separator
+        texts = (value or "" for value in values)
+        return [_without_empty_end(text.split(separator) if separator else [text], "") for text in texts]
 
 
 def read(path: str, **options: Any) -> Table:
@@ -382,8 +418,18 @@ def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, 
     return sets
 
 
-def _as_lists(values: list[Any]) -> list[list[Any]]:
-    return [value if isinstance(value, list) else [value] for value in values]
+def _without_empty_end(cells: Sequence[Any], empty: str | None) -> list[Any]:
+    """The cells up to the last that is not empty."""
+    last = next((place for place in range(len(cells), 0, -1) if cells[place - 1] != empty), 0)
+    return list(cells[:last])
+
+
+def _refuse_bare(references: list[list[Any]], ids: Any, origin: Origin, column: str | None = None) -> None:
+    """An item without a reference is an error that names it."""
+    bare = next((row for row, some in enumerate(references) if not some), None)
+    if bare is not None:
+        way_out = "; to read the file without references: --references ''" if column else ""
+        raise origin.error(bare, f"item '{ids[bare]}' has no reference; expected at least one{way_out}", column)
 
 
 def with_numbers(frame: pl.DataFrame) -> pl.DataFrame:

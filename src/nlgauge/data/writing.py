@@ -17,8 +17,8 @@ _FORMULA_STARTS = r"^[=+\-@\t\r]"
 def write_table(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFrame, path: str | Path) -> None:
     """Write a table to `.jsonl`, `.csv`, `.tsv` or `.parquet`.
 
-    List columns become `name_0, name_1, …` in CSV. A CSV text that a spreadsheet would run as a formula gets a leading
-    apostrophe.
+    List columns become `name_0, name_1, …` in CSV, with empty cells after the last value of a row. A CSV text that a
+    spreadsheet would run as a formula gets a leading apostrophe.
     """
     target = Path(path)
     frame = _frame_of(table)
@@ -58,6 +58,13 @@ def _widen(frame: pl.DataFrame, file: str) -> pl.DataFrame:
             continue
         if not isinstance(dtype, pl.List) or dtype.inner.is_nested():
             raise DataError(f"holds {dtype}, which CSV cannot; write .jsonl or .parquet", file=file, column=name)
+        if name == "references" and len(ends := (frame[name].list.last() == "").arg_true()):
+            raise DataError(
+                f"row {ends[0]}: the last reference is empty, which CSV cannot tell from none; write .jsonl or "
+                ".parquet",
+                file=file,
+                column=name,
+            )
         prefix = "resp" if name == "responses" else name
         longest = int(frame[name].list.len().max() or 0)  # type: ignore[arg-type]
         wide = [frame[name].list.get(i, null_on_oob=True).alias(f"{prefix}_{i}") for i in range(longest)]

@@ -116,8 +116,8 @@ class Metric(ABC):
         first = 0 if sets.references is None else int(sets.references.is_null().arg_true()[0])
         raise DataError(
             f"item '{sets.ids[first]}' has no reference, and {self.name} compares every text with its own references; "
-            "expected single texts with a column 'references' (a list) or 'reference', or plain text with "
-            "--aligned references=FILE"
+            "expected single texts with a column 'references' (a list) or 'reference' (or another: --references COL), "
+            "or plain text with --aligned references=FILE"
         )
 
     def score(self, sets: Any, interval: Interval | None = None) -> Score:

@@ -126,7 +126,7 @@ class Batch:
         elif "context" in frame.columns:
             keys = frame["context"].fill_null("")
         elif self.sets.references is not None:
-            keys = self.sets.references.list.join("\n")
+            keys = self.sets.references.list.join("\n").fill_null("")
         else:
             keys = self.sets.texts.gather(self.sets.offsets[:-1])
         groups = (_hashes(keys) % np.uint64(JACKKNIFE_GROUPS)).astype(np.uint8)

@@ -24,8 +24,9 @@ from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.references import PooledReferenceMetric
 
-_BARS = re.compile(r"\|{3,}")
+_PROTOCOL = re.compile(r"[\r\n]+|\|{3,}")
 _EVALUATED_AT_ONCE = 1000
+_LENGTHS, _CHUNKS, _MATCHES = [0, 1], 20, [21, 22]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ class MeteorProgram:
             for text, references in items:
                 line = " ||| ".join(["SCORE", *map(_one_line, references), _one_line(text)])
                 rows.append(np.array(self._ask(line, 1)[0].split(), dtype=np.float64))
-        return np.array(rows).astype(np.int64)
+        return _addable(np.array(rows).astype(np.int64).reshape(len(rows), -1))
 
     def scores(self, counts: Array) -> Array:
         """The score of every row of counts."""
@@ -163,5 +164,17 @@ class MeteorProgram:
         return self._process
 
 
+def _addable(counts: Array) -> Array:
+    """Counts whose sum over a corpus is the program's own: it does not add the one chunk of a text that matches fully.
+
+    Such an item scores the same with no chunk as with one.
+    """
+    if not len(counts):
+        return counts
+    lengths, matches = counts[:, _LENGTHS], counts[:, _MATCHES]
+    is_full = (lengths == matches).all(axis=1) & (counts[:, _CHUNKS] == 1)
+    return np.where(is_full[:, None] & (np.arange(counts.shape[1]) == _CHUNKS), 0, counts)
+
+
 def _one_line(text: str) -> str:
-    return " ".join(_BARS.sub(" ", text).split())
+    return _PROTOCOL.sub(" ", text)

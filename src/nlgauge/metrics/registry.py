@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -113,12 +114,33 @@ def create_metric(spec: str) -> Any:
     return metric_class(name).from_options(given)
 
 
+@dataclass(frozen=True)
+class Unmeasured:
+    """A part of a bundle that cannot run on this machine, and what it lacks."""
+
+    bundle: str
+    metric: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.bundle}: {self.metric} is skipped: {self.reason}"
+
+
 def create_metrics(specs: Iterable[Any]) -> list[Any]:
     """Metrics from specs (made ones stay as they are); the name of a bundle, such as `dialog`, stands for its parts.
 
     A part of a bundle that lacks something on this machine is left out with a warning that says what.
     """
+    made, unmeasured = measurable_metrics(specs)
+    for one in unmeasured:
+        warnings.warn(str(one), stacklevel=2)
+    return made
+
+
+def measurable_metrics(specs: Iterable[Any]) -> tuple[list[Any], list[Unmeasured]]:
+    """As `create_metrics`, with the parts of bundles that are left out in place of warnings."""
     made: list[Any] = []
+    unmeasured: list[Unmeasured] = []
     for spec in specs:
         if not isinstance(spec, str) or spec.strip() not in BUNDLES:
             made.append(create_metric(spec) if isinstance(spec, str) else spec)
@@ -127,7 +149,7 @@ def create_metrics(specs: Iterable[Any]) -> list[Any]:
             try:
                 part.prepare()
             except (MissingExtra, ModelError) as error:
-                warnings.warn(f"{spec.strip()}: {part.label} is skipped: {error}", stacklevel=2)
+                unmeasured.append(Unmeasured(spec.strip(), part.label, str(error)))
             else:
                 made.append(part)
-    return made
+    return made, unmeasured

@@ -22,6 +22,7 @@ from nlgauge.metrics.references import ReferenceMetric, best_of_references, of_r
 from nlgauge.text.reference_kernels import extreme_vectors, greedy_matches, summed_vectors
 from nlgauge.text.tokens import TokenTable
 
+_FILES = (".txt", ".vec")
 _WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
 
 
@@ -107,7 +108,18 @@ def _split_hash(spec: str) -> tuple[str, str]:
     return (claim[1], claim[2]) if claim else (spec, "")
 
 
-def _identity(spec: str) -> str:
+def is_word_vectors(spec: str) -> bool:
+    """Whether a spec names word vectors rather than a model: a catalogue's, or a file."""
+    from nlgauge.models.catalogue import CATALOGUE
+
+    name = spec.partition("@")[0]
+    if name in CATALOGUE:
+        return CATALOGUE[name].kind == "word vectors"
+    path = Path(_split_hash(spec)[0])
+    return path.is_file() or path.suffix in _FILES
+
+
+def word_vectors_identity(spec: str) -> str:
     """`name@hash` of a catalogue's vectors, or `file@hash`, checked if there is a hash already."""
     from nlgauge.models.catalogue import CATALOGUE
     from nlgauge.models.fetch import model_identity
@@ -134,7 +146,7 @@ class WordVectorMetric(TokenOptions, ReferenceMetric):
 
     def relevant_options(self) -> Mapping[str, Any]:
         """The vectors with the hash of their file."""
-        return {**super().relevant_options(), "vectors": _identity(self.vectors)}
+        return {**super().relevant_options(), "vectors": word_vectors_identity(self.vectors)}
 
     def prepare(self) -> None:
         """Refuse to begin without the vectors."""

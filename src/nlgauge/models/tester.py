@@ -21,6 +21,7 @@ from nlgauge.engine.files import check_writable
 from nlgauge.engine.progress import progress_bar
 from nlgauge.errors import DataError, OptionError, OutputError
 from nlgauge.models.language import DECODING, LanguageModel, Sampling
+from nlgauge.models.prompting import Prompting
 
 Parameter = Literal["temperature", "top_p", "top_k"]
 _RESPONSES_A_CALL = 128
@@ -71,10 +72,14 @@ class GenerationPlan:
     def __post_init__(self) -> None:
         if self.responses < 1:
             raise OptionError(f"{self.responses} responses a set; expected at least 1")
-        if "{context}" not in self.template:
-            raise OptionError(f"template '{self.template}'; expected {{context}} somewhere in it")
         for value in self.sweep.values:
             self.sweep.apply(self.sampling, value)
+        Prompting(self.template)
+
+    @property
+    def prompting(self) -> Prompting:
+        """How a context becomes a prompt."""
+        return Prompting(self.template)
 
     def seed_of(self, context: str, value: float, index: int) -> int:
         """A seed for one response that depends on nothing but what it answers."""
@@ -150,7 +155,7 @@ def generate_sets(
 def _some_sets(model: LanguageModel, plan: GenerationPlan, contexts: Sequence[str], value: float) -> list[list[str]]:
     """The response sets of several contexts at one value."""
     size = plan.responses
-    prompts = [plan.template.replace("{context}", context) for context in contexts for _ in range(size)]
+    prompts = [plan.prompting.prompt(context) for context in contexts for _ in range(size)]
     seeds = [plan.seed_of(context, value, index) for context in contexts for index in range(size)]
     texts = model.generate(prompts, plan.sweep.apply(plan.sampling, value), seeds)
     return [texts[start : start + size] for start in range(0, len(texts), size)]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
+from nlgauge.arrays import Array
 from nlgauge.drawing import PALETTE
 from nlgauge.errors import DataError
 from nlgauge.metrics.base import Metric
@@ -17,7 +18,8 @@ from nlgauge.metrics.signature import Signature
 from nlgauge.stats.correlation import Kind, bootstrap_intervals, correlation_test
 from nlgauge.stats.pairwise import calibrate_ties
 from nlgauge.studies.base import Row, Study, finite, pair
-from nlgauge.studies.tasks import Measured, Task, make_tasks, notes_about
+from nlgauge.studies.significance import add_clusters
+from nlgauge.studies.tasks import Measured, Over, Task, make_tasks, notes_about, resampled_units
 
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
 _FEWEST_FOR_INTERVAL = 20
@@ -35,7 +37,7 @@ class CorrelationStudy(Study):
     name: ClassVar[str] = "correlation"
     columns: ClassVar[tuple[str, ...]] = (
         "metric", "n", "pearson", "pearson_ci", "spearman", "spearman_ci", "kendall", "kendall_ci", "accuracy",
-        "epsilon",
+        "epsilon", "cluster",
     )  # fmt: skip
     side_by_side: ClassVar[tuple[str, ...]] = KINDS
     titles: ClassVar[Mapping[str, str]] = {"accuracy": "pairs right"}
@@ -69,26 +71,37 @@ def correlation_study(
     truth: str,
     columns: Sequence[str] = (),
     ratings: Any = None,
+    significance: bool = True,
+    over: Over = "auto",
     interval: Interval | None = None,
+    permutations: int = 1000,
     by: str | None = None,
     names: Sequence[str] = (),
     decimals: int | None = None,
     **reading: Any,
 ) -> CorrelationStudy:
-    """Correlate metrics with the column `truth`, such as human scores of systems or of sets."""
+    """Correlate metrics with the column `truth`, such as human scores of systems, of sets or of single texts.
+
+    Items that share a context are not independent: intervals and tests between metrics resample contexts
+    (`over="sets"`: items, as if they were). With several metrics, `cluster` groups those that a paired permutation test
+    of Spearman's rho does not tell apart at p < .05.
+    """
     using = interval or Interval()
     tasks = make_tasks(
         data, metrics, columns=columns, ratings=ratings, by=by, names=names, decimals=decimals, **reading
     )
     rows: list[Row] = []
     points = []
-    notes = notes_about(tasks)
+    notes = notes_about(tasks, over)
+    if resampled_units(tasks, over) != "sets":
+        notes.append("p-values (†, ‡) take items as independent, also where they share contexts; intervals do not")
     for task in tasks:
+        groups = task.groups(over)
         levels = task.numbers(truth, "truth")
         if np.ptp(levels) == 0:
             raise DataError(f"all items have {levels[0]:g}: no correlation", file=task.name, column=truth)
         for one in task.measured:
-            rows.append(_row(task, one, levels[one.defined], using))
+            rows.append(_row(task, one, levels, groups, using))
             if rows[-1]["pearson"] is None and rows[-1]["n"]:
                 notes.append(f"{one.label} is the same on all items of {task.name or 'the data'}: no correlation")
             points.append(
@@ -99,23 +112,38 @@ def correlation_study(
                     }
                 ).filter(pl.col("value").is_finite())
             )  # fmt: skip
+        if significance:
+            notes += add_clusters(rows, task, levels, groups, permutations=permutations, seed=using.seed)
     options = {
-        "truth": truth, "ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}", "seed": str(using.seed)
+        "truth": truth, **_numbers_of_references(tasks), "over": resampled_units(tasks, over),
+        "ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}",
+        "test": f"perm-both-{permutations}" if significance else "none", "seed": str(using.seed),
     }  # fmt: skip
     options |= {} if decimals is None else {"decimals": str(decimals)}
     return CorrelationStudy(rows, Signature("correlation", options), notes=tuple(notes), points=pl.concat(points))
 
 
-def _row(task: Task, one: Measured, truth: Any, using: Interval) -> Row:
-    values = one.values[one.defined]
+def _numbers_of_references(tasks: Sequence[Task]) -> dict[str, str]:
+    """How many references texts have, for the signature: more of them change the values of a metric."""
+    columns = [task.sets.references for task in tasks if task.sets is not None and task.sets.references is not None]
+    if not columns:
+        return {}
+    counts = pl.concat([column.list.len().fill_null(0) for column in columns]).unique().sort()
+    return {"refs": str(counts[0]) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"}
+
+
+def _row(task: Task, one: Measured, levels: Array, groups: Array | None, using: Interval) -> Row:
+    values, truth = one.values[one.defined], levels[one.defined]
     row: Row = {"task": task.name, "group": task.name, "metric": one.label, "n": len(values)}
     usable = len(values) >= 3 and np.ptp(values) > 0 and np.ptp(truth) > 0
+    mine = None if groups is None else groups[one.defined]
+    resampled = len(values) >= _FEWEST_FOR_INTERVAL and (mine is None or len(np.unique(mine)) > 1)
     for kind in KINDS:
         found = correlation_test(values, truth, kind) if usable else None
         ci = None
-        if found is not None and len(values) >= _FEWEST_FOR_INTERVAL:
+        if found is not None and resampled:
             resampling: dict[str, Any] = {
-                "confidence": using.confidence, "resamples": using.resamples, "seed": using.seed
+                "confidence": using.confidence, "resamples": using.resamples, "seed": using.seed, "groups": mine,
             }  # fmt: skip
             ci = pair(bootstrap_intervals(values[None], truth, kind, **resampling)[0])
         row |= {
@@ -128,4 +156,4 @@ def _row(task: Task, one: Measured, truth: Any, using: Interval) -> Row:
         "accuracy": None if pairs is None else pairs.value,
         "epsilon": None if pairs is None else pairs.epsilon,
     }
-    return row | {"signature": one.signature}
+    return row | {"cluster": None, "signature": one.signature}

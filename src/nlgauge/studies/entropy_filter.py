@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -18,16 +18,15 @@ from nlgauge.arrays import Array
 from nlgauge.data.dialogs import read_pairs
 from nlgauge.data.tables import Items
 from nlgauge.drawing import PALETTE, inline, shortened
-from nlgauge.errors import DataError, MissingExtra, OptionError
+from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.signature import Signature
 from nlgauge.studies.base import Row, Study
+from nlgauge.studies.utterance_clusters import Clustering, Clusters, Method
 
 Side = Literal["source", "target", "both"]
-Clustering = Literal["identity", "kmeans", "mean-shift"]
 Normal = Literal["none", "space", "lower"]
 _COLUMNS = {"source": "context", "target": "text"}
 _STEP = 0.25
-_BANDWIDTH_SAMPLE = 500
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class EntropyFilter(Study):
     """The utterances (or clusters, named by their medoid) with the highest entropy, and which pairs are dropped.
 
     In a row, `pairs` counts the pairs with the utterance, `neighbours` the different utterances (or clusters) across
-    from it, and `utterances` the different ones in the cluster. `items` are the pairs as they came in; `is_dropped` and
-    both entropies have a value for each of them.
+    from it, and `utterances` the different ones in the cluster. `items` are the pairs as they came in; both entropies
+    have a value for each of them, and so has `drops`, which says what each side that counts drops.
     """
 
     name: ClassVar[str] = "entropy-filter"
@@ -46,11 +45,17 @@ class EntropyFilter(Study):
     titles: ClassVar[Mapping[str, str]] = {"entropy": "entropy (bits)"}
 
     items: Items = field(repr=False, kw_only=True)
-    is_dropped: Array = field(repr=False, kw_only=True)
     source_entropy: Array = field(repr=False, kw_only=True)
     target_entropy: Array = field(repr=False, kw_only=True)
+    drops: Mapping[str, Array] = field(repr=False, kw_only=True)
     side: Side = field(kw_only=True)
     threshold: float = field(kw_only=True)
+
+    @property
+    def is_dropped(self) -> Array:
+        """Whether each pair goes."""
+        dropped: Array = np.any(list(self.drops.values()), axis=0)
+        return dropped
 
     @property
     def kept(self) -> Items:
@@ -89,8 +94,8 @@ class EntropyFilter(Study):
             .encode(
                 x=alt.X("low:Q", title="entropy (bits)"),
                 x2="high:Q",
-                y=alt.Y("pairs:Q", scale=alt.Scale(type="symlog")),
-                y2=alt.datum(0),
+                y=alt.Y("top:Q", title="pairs", scale=alt.Scale(type="symlog")),
+                y2="base:Q",
                 color=alt.Color(
                     "verdict:N", title="", scale=alt.Scale(domain=["kept", "dropped"], range=list(PALETTE[:2]))
                 ),
@@ -101,30 +106,81 @@ class EntropyFilter(Study):
         return alt.layer(bars, line)
 
     def _histogram(self, side: str) -> list[Row]:
-        """Bars that end exactly at the threshold, so that each is dropped or kept as a whole."""
+        """Bars that end exactly at the threshold; above it, dropped pairs stand below those of clusters that stay."""
         step = self.threshold / math.ceil(self.threshold / _STEP) if self.threshold > 0 else _STEP
-        values = self._entropies[side]
-        over = values > self.threshold
+        values, drops = self._entropies[side], self.drops[side]
         bins = np.maximum(np.ceil(values / step).astype(np.int64) - 1, 0)
-        places, counts = np.unique(np.stack([bins, over]), axis=1, return_counts=True)
-        return [
-            {
-                "low": float(place * step), "high": float((place + 1) * step), "pairs": int(count),
-                "verdict": "dropped" if is_over else "kept",
-            }
-            for (place, is_over), count in zip(places.T, counts, strict=True)
-        ]  # fmt: skip
+        rows: list[Row] = []
+        for place in np.unique(bins):
+            base = 0
+            for verdict, is_here in (("dropped", drops), ("kept", ~drops)):
+                count = int((is_here & (bins == place)).sum())
+                if count:
+                    rows.append(
+                        {
+                            "low": float(place * step), "high": float((place + 1) * step), "pairs": count,
+                            "base": base, "top": base + count, "verdict": verdict,
+                        }
+                    )  # fmt: skip
+                base += count
+        return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spared:
+    """Clusters that stay whatever their entropy, 0 sparing none: of fewer pairs, or of so many words or more.
+
+    Words are those between white space, their mean is over the pairs of a cluster. The released code has 2 pairs (which
+    spares nothing that exceeds a threshold), a mean of 15 words and a medoid of 50.
+    """
+
+    min_pairs: int = 0
+    max_mean_words: float = 0.0
+    max_medoid_words: int = 0
+
+    def __post_init__(self) -> None:
+        values = (self.min_pairs, self.max_mean_words, self.max_medoid_words)
+        if not all(math.isfinite(value) and value >= 0 for value in values):
+            raise OptionError(
+                f"min pairs {self.min_pairs}, max mean words {self.max_mean_words:g}, max medoid words "
+                f"{self.max_medoid_words}; expected 0 or more"
+            )
+
+    def options(self) -> dict[str, str]:
+        """For a signature: those that are set."""
+        values = {
+            "min-pairs": self.min_pairs,
+            "max-mean-words": self.max_mean_words,
+            "max-medoid-words": self.max_medoid_words,
+        }
+        return {name: f"{value:g}" for name, value in values.items() if value}
+
+    def of(self, clusters: Clusters, texts: pl.Series) -> Array:
+        """Which clusters are spared."""
+        pairs = np.bincount(clusters.of_pairs)
+        means = np.bincount(clusters.of_pairs, weights=_words(texts)) / pairs
+        medoids = _words(pl.Series(clusters.medoids, dtype=pl.String))
+        spared: Array = pairs < self.min_pairs
+        if self.max_mean_words:
+            spared |= means >= self.max_mean_words
+        if self.max_medoid_words:
+            spared |= medoids >= self.max_medoid_words
+        return spared
 
 
 @dataclass(frozen=True)
-class _Clusters:
-    """One side of all pairs: the cluster of each pair, and of each cluster its name and number of utterances."""
+class _Side:
+    """One side of all pairs: clusters, and of each its entropy, its different neighbours and whether it goes."""
 
-    of_pairs: Array
-    names: list[str]
-    sizes: Array
-    entropies: Array = field(default_factory=lambda: np.empty(0))
-    neighbours: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    clusters: Clusters
+    entropies: Array
+    neighbours: Array
+    is_over: Array
+    goes: Array
+
+    @property
+    def of_pairs(self) -> Array:
+        return self.clusters.of_pairs
 
 
 def entropy_filter(
@@ -132,10 +188,13 @@ def entropy_filter(
     *,
     side: Side = "target",
     threshold: float = 1.0,
-    cluster: Clustering = "identity",
+    cluster: Method = "identity",
     clusters: int = 0,
     bandwidth: float = 0.0,
-    model: str = "minilm",
+    embedding: str = "minilm",
+    min_pairs: int = 0,
+    max_mean_words: float = 0.0,
+    max_medoid_words: int = 0,
     normalise: Normal = "lower",
     top: int = 20,
     seed: int = 12345,
@@ -148,38 +207,40 @@ def entropy_filter(
     one with three goes. `both` drops what either side drops.
 
     With `cluster="identity"` an utterance is itself, after `normalise`: `space` takes every run of white space for one
-    blank, as the released code does, `lower` also ignores case. Otherwise the different utterances
-    of each side are clustered by their sentence embeddings from `model`, scaled to length 1: `kmeans` makes `clusters`
-    clusters (0: the square root of the number of utterances), `mean-shift` goes by `bandwidth` (0: estimated) and is
-    slow with many utterances. Entropies of clusters are higher, and need a higher threshold. The released
-    code also keeps clusters that are small (fewer than 2 pairs) or long (a mean of 15 words or more, a medoid of 50 or
-    more) whatever their entropy; this one does not.
+    blank, as the released code does, `lower` also ignores case. Otherwise the different utterances of each side are
+    clustered by `kmeans` or `mean-shift` (slow with many utterances) on vectors of `embedding`, a sentence encoder or
+    word vectors; `Clustering` says how. Entropies of clusters are higher, and need a higher threshold. The released
+    code clusters every occurrence of an utterance by default.
+
+    Clusters of fewer than `min_pairs` pairs, with a mean of `max_mean_words` words or more, or with a medoid of
+    `max_medoid_words` or more stay whatever their entropy; 0, as by default, spares none.
 
     The order of pairs does not matter.
     """
-    _check(side, threshold, cluster, clusters, bandwidth, normalise, top)
+    _check(side, threshold, normalise, top)
+    way = Clustering(method=cluster, clusters=clusters, bandwidth=bandwidth, embedding=embedding, seed=seed)
+    spared = Spared(min_pairs=min_pairs, max_mean_words=max_mean_words, max_medoid_words=max_medoid_words)
+    if cluster == "identity" and spared != Spared():
+        raise OptionError(f"{min(spared.options())} goes with clusters, not with identity; name kmeans or mean-shift")
     items = pairs if isinstance(pairs, Items) else read_pairs(pairs)
     texts = {name: _normal(items, column, normalise) for name, column in _COLUMNS.items()}
-    options = {"side": side, "threshold": f"{threshold:g}", "log": "2", "norm": normalise, "cluster": cluster}
-    if cluster == "identity":
-        found = {name: _identity(values) for name, values in texts.items()}
-    else:
-        found = {name: _clustered(values, cluster, clusters, bandwidth, model, seed) for name, values in texts.items()}
-        options |= _cluster_options(cluster, clusters, bandwidth, model, seed)
-    found = {name: _with_entropies(found[name], found[_across(name)]) for name in found}
-    of_pairs = {name: one.entropies[one.of_pairs] for name, one in found.items()}
-    is_dropped = np.any([of_pairs[name] > threshold for name in _sides(side)], axis=0)
-    return EntropyFilter(
-        [row for name in _sides(side) for row in _top(name, found[name], top, is_identity=cluster == "identity")],
+    options = {"side": side, "threshold": f"{threshold:g}", "log": "2", "norm": normalise}
+    options |= {**way.options(), **spared.options()}
+    found = {name: way.of(values) for name, values in texts.items()}
+    sides = {
+        name: _side(found[name], found[_across(name)], threshold, spared.of(found[name], texts[name])) for name in found
+    }
+    study = EntropyFilter(
+        [row for name in _sides(side) for row in _top(name, sides[name], top, is_identity=cluster == "identity")],
         Signature("entropy-filter", options).with_facts(_facts(found, len(items))),
-        notes=_notes(found, of_pairs, is_dropped, side, threshold),
         items=items,
-        is_dropped=is_dropped,
-        source_entropy=of_pairs["source"],
-        target_entropy=of_pairs["target"],
+        source_entropy=sides["source"].entropies[sides["source"].of_pairs],
+        target_entropy=sides["target"].entropies[sides["target"].of_pairs],
+        drops={name: sides[name].goes[sides[name].of_pairs] for name in _sides(side)},
         side=side,
         threshold=threshold,
     )
+    return replace(study, notes=_notes(sides, study, way))
 
 
 def neighbour_entropies(of: Array, across: Array) -> tuple[Array, Array]:
@@ -197,24 +258,14 @@ def neighbour_entropies(of: Array, across: Array) -> tuple[Array, Array]:
     return np.bincount(which[order], weights=terms, minlength=len(totals)) + 0.0, np.bincount(which)
 
 
-def _check(
-    side: str, threshold: float, cluster: str, clusters: int, bandwidth: float, normalise: str, top: int
-) -> None:
-    for option, value, known in (
-        ("side", side, Side),
-        ("cluster", cluster, Clustering),
-        ("normalise", normalise, Normal),
-    ):
+def _check(side: str, threshold: float, normalise: str, top: int) -> None:
+    for option, value, known in (("side", side, Side), ("normalise", normalise, Normal)):
         if value not in get_args(known):
             raise OptionError(f"{option} '{value}'; expected one of {', '.join(get_args(known))}")
     if not (math.isfinite(threshold) and threshold >= 0):
         raise OptionError(f"a threshold of {threshold}; expected a number of bits, 0 or more")
-    if clusters < 0 or top < 0 or not (math.isfinite(bandwidth) and bandwidth >= 0):
-        raise OptionError(f"clusters {clusters}, bandwidth {bandwidth:g}, top {top}; expected 0 or more")
-    if clusters and cluster != "kmeans":
-        raise OptionError(f"a number of clusters goes with kmeans, not with {cluster}")
-    if bandwidth and cluster != "mean-shift":
-        raise OptionError(f"a bandwidth goes with mean-shift, not with {cluster}")
+    if top < 0:
+        raise OptionError(f"top {top}; expected 0 or more")
 
 
 def _sides(side: str) -> tuple[str, ...]:
@@ -238,105 +289,57 @@ def _normal(items: Items, column: str, normalise: str) -> pl.Series:
     return texts.str.to_lowercase() if normalise == "lower" else texts
 
 
-def _identity(texts: pl.Series) -> _Clusters:
-    names = texts.unique().sort()
-    return _Clusters(_codes(texts), names.to_list(), np.ones(len(names), np.int64))
+def _words(texts: pl.Series) -> Array:
+    """Words of each text, between white space."""
+    return texts.str.count_matches(r"\S+").to_numpy().astype(np.float64)
 
 
-def _codes(texts: pl.Series) -> Array:
-    """The place of each text among the different ones in their order."""
-    return texts.rank("dense").to_numpy().astype(np.int64) - 1
+def _facts(found: Mapping[str, Clusters], pairs: int) -> dict[str, str]:
+    return {"n": str(pairs), **{f"{name}s": str(len(one.medoids)) for name, one in found.items()}}
 
 
-def _clustered(texts: pl.Series, cluster: str, clusters: int, bandwidth: float, model: str, seed: int) -> _Clusters:
-    from nlgauge.models.embedder import load_embedder
-
-    different = texts.unique().sort().to_list()
-    vectors = load_embedder(model).encode(different)
-    units = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-    if cluster == "kmeans":
-        labels, centres = _kmeans(units, clusters or max(1, round(math.sqrt(len(units)))), seed)
-    else:
-        labels, centres = _mean_shift(units, bandwidth, seed)
-    used, labels = np.unique(labels, return_inverse=True)
-    gaps = np.linalg.norm(units - centres[used][labels], axis=1)
-    order = np.lexsort((gaps, labels))
-    medoids = order[np.searchsorted(labels[order], np.arange(len(used)))]
-    return _Clusters(labels[_codes(texts)], [different[i] for i in medoids], np.bincount(labels))
-
-
-def _kmeans(points: Array, count: int, seed: int) -> tuple[Array, Array]:
-    if count > len(points):
-        raise OptionError(f"{count} clusters of {len(points)} different utterances; expected at most as many")
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtra.needs("clustering utterances", "models") from error
-    points = np.ascontiguousarray(points, dtype=np.float32)
-    clustering: Any = faiss.Kmeans(
-        points.shape[1], count, niter=50, nredo=1, seed=seed, min_points_per_centroid=1, verbose=False
-    )
-    clustering.train(points)
-    return clustering.index.search(points, 1)[1][:, 0], np.asarray(clustering.centroids)
-
-
-def _mean_shift(points: Array, bandwidth: float, seed: int) -> tuple[Array, Array]:
-    try:
-        from sklearn.cluster import MeanShift, estimate_bandwidth
-    except ImportError as error:
-        raise MissingExtra.needs("clustering utterances", "models") from error
-    sample = min(_BANDWIDTH_SAMPLE, len(points))
-    width = bandwidth or estimate_bandwidth(points, n_samples=sample, random_state=seed)
-    if not width > 0:
-        raise OptionError(f"{len(points)} different utterances are too few to estimate a bandwidth; name one")
-    fitted = MeanShift(bandwidth=width).fit(points)
-    return fitted.labels_, fitted.cluster_centers_
-
-
-def _cluster_options(cluster: str, clusters: int, bandwidth: float, model: str, seed: int) -> dict[str, str]:
-    from nlgauge.models.embedder import load_embedder
-
-    if cluster == "kmeans":
-        size = {"clusters": str(clusters or "sqrt")}
-    else:
-        size = {"bandwidth": f"{bandwidth:g}" if bandwidth else "auto"}
-    return {**size, "model": load_embedder(model).identity, "seed": str(seed)}
-
-
-def _facts(found: Mapping[str, _Clusters], pairs: int) -> dict[str, str]:
-    return {"n": str(pairs), **{f"{name}s": str(len(one.names)) for name, one in found.items()}}
-
-
-def _with_entropies(one: _Clusters, other: _Clusters) -> _Clusters:
+def _side(one: Clusters, other: Clusters, threshold: float, spared: Array) -> _Side:
     entropies, neighbours = neighbour_entropies(one.of_pairs, other.of_pairs)
-    return _Clusters(one.of_pairs, one.names, one.sizes, entropies, neighbours)
+    is_over = entropies > threshold
+    return _Side(one, entropies, neighbours, is_over, is_over & ~spared)
 
 
-def _top(side: str, found: _Clusters, top: int, *, is_identity: bool) -> list[Row]:
+def _top(name: str, side: _Side, top: int, *, is_identity: bool) -> list[Row]:
     """The highest entropies; of equal ones, the more frequent and then the first in the order of names."""
-    pairs = np.bincount(found.of_pairs)
-    order = np.lexsort((-pairs, -found.entropies))[:top]
+    clusters, pairs = side.clusters, np.bincount(side.of_pairs)
+    names = pl.Series(clusters.medoids, dtype=pl.String).rank("ordinal").to_numpy()
+    order = np.lexsort((names, -pairs, -side.entropies))[:top]
     return [
         {
-            "side": side, "utterance": shortened(found.names[i]),
-            "utterances": None if is_identity else int(found.sizes[i]), "pairs": int(pairs[i]),
-            "neighbours": int(found.neighbours[i]), "entropy": float(found.entropies[i]),
+            "side": name, "utterance": shortened(clusters.medoids[i]),
+            "utterances": None if is_identity else int(clusters.sizes[i]), "pairs": int(pairs[i]),
+            "neighbours": int(side.neighbours[i]), "entropy": float(side.entropies[i]),
         }
         for i in order
     ]  # fmt: skip
 
 
-def _notes(
-    found: Mapping[str, _Clusters], of_pairs: Mapping[str, Array], is_dropped: Array, side: str, threshold: float
-) -> tuple[str, ...]:
-    count, total = int(is_dropped.sum()), len(is_dropped)
+def _notes(sides: Mapping[str, _Side], study: EntropyFilter, way: Clustering) -> tuple[str, ...]:
+    count, total = int(study.is_dropped.sum()), len(study.items)
     notes = [f"dropped {count:,} of {total:,} pairs ({count / total:.2%}), kept {total - count:,}"]
-    for name in _sides(side):
-        over = found[name].entropies > threshold
+    for name in study.drops:
+        one, noun = sides[name], f"different {name}s" if way.method == "identity" else f"clusters of {name}s"
         notes.append(
-            f"{int(over.sum()):,} of {len(over):,} different {name}s have an entropy above {threshold:g}; "
-            f"{int((of_pairs[name] > threshold).sum()):,} pairs have one of them"
+            f"{int(one.is_over.sum()):,} of {len(one.is_over):,} {noun} have an entropy above "
+            f"{study.threshold:g}; {int(one.is_over[one.of_pairs].sum()):,} pairs have one of them"
         )
+        stays = one.is_over & ~one.goes
+        if stays.any():
+            notes.append(
+                f"{int(stays.sum()):,} of these clusters stay for their size or length, with "
+                f"{int(stays[one.of_pairs].sum()):,} pairs"
+            )
+    for name, one in sides.items():
+        if one.clusters.unknown:
+            notes.append(
+                f"{one.clusters.unknown:,} different {name}s have no word with a vector in {way.embedding}; each is a "
+                "cluster of its own"
+            )
     if count == total:
         notes.append("no pair is left; raise the threshold")
     return tuple(notes)

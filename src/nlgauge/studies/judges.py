@@ -9,6 +9,7 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 from nlgauge.models.fetch import model_identity
+from nlgauge.models.prompting import Prompting
 from nlgauge.models.shared import language_model_identity, score_texts
 
 PEOPLE = "people"
@@ -44,12 +45,11 @@ def log_probabilities(model: str, contexts: Sequence[str], texts: Sequence[str],
 
     The prompt is the template with the context in it, or nothing where there is no context.
     """
-    if "{context}" not in template:
-        raise OptionError(f"template '{template}'; expected {{context}} somewhere in it")
+    how = Prompting(template, join=" ")
     if not any(texts):
         raise DataError(f"no texts for {model} to score; name their column with --text")
-    prompts = [template.replace("{context}", context) if context else "" for context in contexts]
-    spaced = [[f" {text}" if prompt and text else text] for prompt, text in zip(prompts, texts, strict=True)]
+    prompts = [how.prompt(context) if context else "" for context in contexts]
+    spaced = [[how.text(text) if prompt else text] for prompt, text in zip(prompts, texts, strict=True)]
     return np.array([found[0].total for found in score_texts(model, prompts, spaced)])
 
 

@@ -6,41 +6,42 @@ generic response. What the paper leaves open is an option and stands in the sign
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, get_args
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.data.reading import Source
-from nlgauge.data.tables import Items
-from nlgauge.engine.progress import Advance, progress_bar
-from nlgauge.engine.store import BlobStore
-from nlgauge.errors import DataError, ModelError, OptionError
+from nlgauge.engine.progress import progress_bar
+from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import Interval
 from nlgauge.metrics.signature import Signature
 from nlgauge.models import shared
-from nlgauge.models.language import DECODING, LanguageModel, Sampling, TokenLogprobs
+from nlgauge.models.language import Sampling, TokenLogprobs
+from nlgauge.models.prompting import Prompting
 from nlgauge.stats.bootstrap import bootstrap_mean, check_level
 from nlgauge.studies.base import Row, Study, finite, pair
 from nlgauge.studies.ruq_chart import positions_chart, token_positions
+from nlgauge.studies.ruq_scores import (
+    FEWEST_PROMPTS,
+    Scores,
+    Split,
+    prompts_cut,
+    read_split,
+    score_split,
+    write_outputs,
+)
 
 Normalise = Literal["tokens", "tokens+end", "characters", "none"]
 Ties = Literal["lose", "win", "half"]
 GENERICS = ("I don't know.", "I don't know what to do.")
 ALL = "all"
 REFERENCE = "reference"
-FEWEST_PROMPTS = 2
 _KINDS = (REFERENCE, ALL, "beam", "greedy")
-_PROMPTS_AT_ONCE = 64
 _TIE_WORTH = {"lose": 0.0, "win": 1.0, "half": 0.5}
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,22 +78,26 @@ class Ruq(Study):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """What decides the scores, checked before any work."""
+class Settings:
+    """What decides the scores, checked before any work; `ruq` says what each one means."""
 
     model: str
-    generics: tuple[str, ...]
-    find_generics: int
-    normalise: Normalise
-    end: str | None
-    ties: Ties
-    beam: int
-    max_new_tokens: int
-    template: str
-    join: str
-    limit: int | None
+    generics: Sequence[str] = GENERICS
+    find_generics: int = 0
+    normalise: Normalise = "tokens+end"
+    end: str | None = None
+    ties: Ties = "lose"
+    beam: int = 0
+    max_new_tokens: int = 40
+    template: str = "{context}"
+    join: str | None = None
+    limit: int | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.generics, str):
+            raise OptionError(f"generics is one string, {self.generics!r}; expected a list of texts")
+        object.__setattr__(self, "generics", tuple(dict.fromkeys(self.generics)))
+        Prompting(self.template, self.join)
         for name, known in (("normalise", Normalise), ("ties", Ties)):
             if getattr(self, name) not in get_args(known):
                 raise OptionError(f"{name} '{getattr(self, name)}'; expected one of {', '.join(get_args(known))}")
@@ -100,8 +105,6 @@ class _Settings:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise OptionError(f"{name} is {value!r}; expected a whole number, at least {least}")
-        if "{context}" not in self.template:
-            raise OptionError(f"template '{self.template}'; expected {{context}} somewhere in it")
         if self.end is not None and (not self.end or self.normalise != "tokens+end"):
             raise OptionError(
                 f"end is {self.end!r} and normalise '{self.normalise}'; expected some text, with normalise='tokens+end'"
@@ -111,6 +114,11 @@ class _Settings:
         for text in self.generics:
             if not isinstance(text, str) or not text.strip() or text in _KINDS:
                 raise OptionError(f"the generic response {text!r}; expected text such as {GENERICS[0]!r}")
+
+    @property
+    def prompting(self) -> Prompting:
+        """How a context becomes a prompt, and what stands before a text."""
+        return Prompting(self.template, self.join)
 
     @property
     def with_end(self) -> bool:
@@ -128,41 +136,20 @@ class _Settings:
         """What the model's own output is called."""
         return "beam" if self.beam > 1 else "greedy"
 
+    @property
+    def outputs(self) -> str:
+        """How the model's own output is found, for the signature."""
+        width = f"-{self.beam}" if self.beam > 1 else ""
+        return f"{self.decoding}{width}-of-{self.max_new_tokens}-tokens"
+
     def spaced(self, text: str) -> str:
         """A text as it stands after a prompt."""
-        return f"{self.join if text else ''}{text}{self.end or ''}"
+        return f"{self.prompting.text(text)}{self.end or ''}"
 
     def score(self, result: TokenLogprobs, text: str) -> float:
         """The normalised score of a text; not a number where there is nothing to divide by."""
         length = {"characters": len(text), "none": 1}.get(self.normalise, len(result))
         return result.total / length if len(result) else float("nan")
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Prompts with their references."""
-
-    name: str
-    ids: list[str]
-    contexts: list[str]
-    prompts: list[str]
-    references: list[str]
-
-    def __len__(self) -> int:
-        return len(self.prompts)
-
-
-@dataclass(frozen=True)
-class _Scored:
-    """The texts of one kind, one a prompt: their scores, and the log-probabilities of their tokens."""
-
-    texts: Sequence[str]
-    scores: Array
-    logprobs: list[Array]
-
-
-Scores = dict[str, _Scored]
-Texts = Mapping[str, Sequence[str]]
 
 
 def ruq(
@@ -202,19 +189,17 @@ def ruq(
 
         template="<|im_start|>user\n{context}<|im_end|>\n<|im_start|>assistant\n", end="<|im_end|>"
     """
-    if isinstance(generics, str):
-        raise OptionError(f"generics is one string, {generics!r}; expected a list of texts")
-    between = join if join is not None else "" if template != template.rstrip() else " "
-    settings = _Settings(
-        model=model, generics=tuple(dict.fromkeys(generics)), find_generics=find_generics, normalise=normalise,
-        end=end, ties=ties, beam=beam, max_new_tokens=max_new_tokens, template=template, join=between, limit=limit,
+    settings = Settings(
+        model=model, generics=generics, find_generics=find_generics, normalise=normalise, end=end, ties=ties, beam=beam,
+        max_new_tokens=max_new_tokens, template=template, join=join, limit=limit,
     )  # fmt: skip
     using = interval or Interval()
     check_level(using.confidence, using.resamples)
     if not splits:
         raise DataError("no data; expected at least one split, such as {'test': 'test.jsonl'}")
-    read = [_read(name, data, settings) for name, data in splits.items()]
-    outputs = _outputs(read, settings, progress)
+    read = [read_split(name, data, settings) for name, data in splits.items()]
+    wanted = read if settings.beam else read[: 1 if settings.find_generics else 0]
+    outputs = write_outputs(wanted, settings, progress=progress)
     found, notes = _find_generics(read[0], outputs.get(read[0].name, []), settings)
     chosen = (*settings.generics, *found)
     rows, positions, items = list[Row](), [], []
@@ -224,7 +209,7 @@ def ruq(
             texts = {REFERENCE: split.references} | {text: [text] * len(split) for text in chosen}
             if settings.beam:
                 texts[settings.decoding] = outputs[split.name]
-            scored = _score(split, texts, settings, advance, done)
+            scored = score_split(split, texts, settings, advance, done)
             done += len(split)
             rows += _rows(split, scored, chosen, settings, using)
             positions += [token_positions(split.name, kind, one.logprobs) for kind, one in scored.items()]
@@ -236,63 +221,23 @@ def ruq(
     )  # fmt: skip
 
 
-def _signature(settings: _Settings, using: Interval, generics: Sequence[str]) -> Signature:
+def _signature(settings: Settings, using: Interval, generics: Sequence[str]) -> Signature:
+    between = settings.prompting.between
     options = {
         "generics": "; ".join(generics), "normalise": settings.normalise,
         "end": "model" if settings.with_end else settings.end or "none", "ties": settings.ties,
-        "template": settings.template, "join": {" ": "space", "": "none"}.get(settings.join, settings.join),
+        "template": settings.template, "join": {" ": "space", "": "none"}.get(between, between),
         "model": shared.language_model_identity(settings.model),
         "limit": "none" if settings.limit is None else str(settings.limit),
     }  # fmt: skip
     if settings.find_generics or settings.beam:
-        width = f"-{settings.beam}" if settings.beam > 1 else ""
-        options["outputs"] = f"{settings.decoding}{width}-of-{settings.max_new_tokens}-tokens"
+        options["outputs"] = settings.outputs
         options["found"] = str(settings.find_generics)
     options |= {"ci": f"{using.confidence:g}", "by": f"bootstrap-{using.resamples}", "seed": str(using.seed)}
     return Signature("ruq", options)
 
 
-def _read(name: str, data: Any, settings: _Settings) -> _Split:
-    """The pairs of a split, each checked."""
-    if not isinstance(name, str) or not name.strip():
-        raise OptionError(f"a split is called {name!r}; expected a name, such as train or test")
-    source = Source(path=str(data), extras=()) if isinstance(data, str | Path) else data
-    file = source.name if isinstance(source, Source) else name
-    table = source.read() if isinstance(source, Source) else source
-    if not isinstance(table, Items) or "context" not in table.frame.columns:
-        found = f"columns {', '.join(table.frame.columns)}" if isinstance(table, Items) else type(table).__name__
-        raise DataError(f"found {found}; expected prompts in the column 'context', references in 'text'", file=file)
-    frame = table.frame if settings.limit is None else table.frame.head(settings.limit)
-    if frame.height < FEWEST_PROMPTS:
-        raise DataError(f"{frame.height} prompts; expected at least {FEWEST_PROMPTS}", file=file)
-    ids, texts = frame["id"].cast(pl.String).to_list(), frame["text"].to_list()
-    contexts = frame["context"].fill_null("").cast(pl.String).to_list()
-    bare = not settings.template.replace("{context}", "").strip()
-    for id, context, text in zip(ids, contexts, texts, strict=True):
-        if not text.strip():
-            raise DataError(f"item '{id}' has no reference; leave it out", file=file, column="text")
-        if bare and not context.strip():
-            advice = "leave it out, or use a template with words around {context}"
-            raise DataError(f"item '{id}' has an empty prompt; {advice}", file=file, column="context")
-    return _Split(name, ids, contexts, [settings.template.replace("{context}", c) for c in contexts], texts)
-
-
-def _outputs(splits: Sequence[_Split], settings: _Settings, progress: bool) -> dict[str, list[str]]:
-    """The model's own output for every prompt of the splits that need it."""
-    wanted = splits if settings.beam else splits[: 1 if settings.find_generics else 0]
-    how = settings.sampling
-    about = ("output", DECODING, how.beams, how.max_new_tokens, how.stop)
-    prompts = [prompt for split in wanted for prompt in split.prompts]
-
-    def write(some: Sequence[str]) -> list[str]:
-        return _loaded(settings.model).generate(some, how, [0] * len(some))
-
-    with progress_bar(f"writing with {settings.model}", len(prompts), show=progress and bool(prompts)) as advance:
-        texts = iter(_remembered(settings.model, about, prompts, write, advance))
-    return {split.name: [next(texts) for _ in split.prompts] for split in wanted}
-
-
-def _find_generics(split: _Split, outputs: Sequence[str], settings: _Settings) -> tuple[tuple[str, ...], list[str]]:
+def _find_generics(split: Split, outputs: Sequence[str], settings: Settings) -> tuple[tuple[str, ...], list[str]]:
     """The most common outputs that are not among the generics already, and what to say about them."""
     if not settings.find_generics:
         return (), []
@@ -310,29 +255,6 @@ def _find_generics(split: _Split, outputs: Sequence[str], settings: _Settings) -
     return found, [f"the most common of {len(outputs)} {settings.decoding} outputs for {split.name}: {told}"]
 
 
-def _score(split: _Split, texts: Texts, settings: _Settings, advance: Advance, before: int) -> Scores:
-    """Score all kinds of texts of a split, some prompts at a time, all texts of a prompt in one go."""
-    scores: dict[str, list[float]] = {kind: [] for kind in texts}
-    logprobs: dict[str, list[Array]] = {kind: [] for kind in texts}
-    for start in range(0, len(split), _PROMPTS_AT_ONCE):
-        prompts = split.prompts[start : start + _PROMPTS_AT_ONCE]
-        rows = range(start, start + len(prompts))
-        asked = [[settings.spaced(column[row]) for column in texts.values()] for row in rows]
-        try:
-            results = shared.score_texts(settings.model, prompts, asked, with_end=settings.with_end)
-        except ModelError as error:
-            if not settings.with_end or "end token" not in str(error):
-                raise
-            advice = r"use normalise='tokens', or say what ends a response, such as end='\n'"
-            raise ModelError(f"{settings.model} has no end token for normalise='tokens+end'; {advice}") from error
-        for row, found in zip(rows, results, strict=True):
-            for (kind, column), result in zip(texts.items(), found, strict=True):
-                scores[kind].append(settings.score(result, column[row]))
-                logprobs[kind].append(result.logprobs)
-        advance(before + rows.stop)
-    return {kind: _Scored(column, np.array(scores[kind]), logprobs[kind]) for kind, column in texts.items()}
-
-
 def _rivals(scored: Scores, generics: Sequence[str]) -> dict[str, Array]:
     """The score that the reference must beat, by generic and for all: its own where the texts are the same."""
     reference = scored[REFERENCE]
@@ -344,7 +266,7 @@ def _rivals(scored: Scores, generics: Sequence[str]) -> dict[str, Array]:
     return rivals | ({ALL: np.max(list(rivals.values()), axis=0)} if len(rivals) > 1 else {})
 
 
-def _rows(split: _Split, scored: Scores, generics: Sequence[str], settings: _Settings, using: Interval) -> list[Row]:
+def _rows(split: Split, scored: Scores, generics: Sequence[str], settings: Settings, using: Interval) -> list[Row]:
     reference = scored[REFERENCE].scores
     repeated = len(set(split.prompts)) < len(split)
     rows: list[Row] = []
@@ -366,7 +288,7 @@ def _rows(split: _Split, scored: Scores, generics: Sequence[str], settings: _Set
     return rows
 
 
-def _items(split: _Split, scored: Scores, generics: Sequence[str], settings: _Settings) -> pl.DataFrame:
+def _items(split: Split, scored: Scores, generics: Sequence[str], settings: Settings) -> pl.DataFrame:
     reference = scored[REFERENCE].scores
     rivals = _rivals(scored, generics)
     rival = rivals.get(ALL, rivals[generics[0]])
@@ -386,7 +308,7 @@ def _items(split: _Split, scored: Scores, generics: Sequence[str], settings: _Se
     return frame.with_columns(pl.col(pl.Float64).fill_nan(None), winner=pl.when(pl.col("winner") != "").then("winner"))
 
 
-def _notes(split: _Split, scored: Scores, generics: Sequence[str], settings: _Settings) -> list[str]:
+def _notes(split: Split, scored: Scores, generics: Sequence[str], settings: Settings) -> list[str]:
     notes = []
     plain = Counter(_plain(text) for text in split.references)
     worth = {"lose": "lost", "win": "won", "half": "half won"}[settings.ties]
@@ -395,55 +317,9 @@ def _notes(split: _Split, scored: Scores, generics: Sequence[str], settings: _Se
             notes.append(f"{same} of {len(split)} references of {split.name} are {text!r}: ties, counted as {worth}")
     if lost := int(np.isnan(scored[REFERENCE].scores).sum()):
         notes.append(f"{lost} references of {split.name} have no tokens for {settings.model} and are left out")
-    longest = np.max([[len(one) for one in kind.logprobs] for kind in scored.values()], axis=0)
-    rooms = _remembered(settings.model, ("room",), split.prompts, lambda some: _rooms(settings.model, some))
-    cut = sum(room is not None and length - 1 > room for room, length in zip(rooms, longest, strict=True))
-    if cut:
+    if cut := prompts_cut(settings.model, split, scored):
         notes.append(f"{cut} of {len(split)} prompts of {split.name} are beyond the model's window: cut from the left")
     return notes
-
-
-def _rooms(model: str, prompts: Sequence[str]) -> list[int | None]:
-    """Tokens that fit between each prompt and the end of the model's window; None where nothing is known to be cut."""
-    from nlgauge.models.seq2seq import Seq2SeqModel
-    from nlgauge.models.transformers_model import TransformersModel
-
-    loaded = _loaded(model)
-    if not isinstance(loaded, TransformersModel) or not loaded.window:
-        return [None] * len(prompts)
-    if isinstance(loaded, Seq2SeqModel):
-        read = loaded.tokenizer(list(prompts), verbose=False)["input_ids"]
-        return [-1 if len(ids) > loaded.window else None for ids in read]
-    start = len(loaded.encode([loaded.start_context])[0])
-    return [loaded.window - start - len(ids) for ids in loaded.encode(prompts)]
-
-
-def _remembered(
-    model: str,
-    about: Sequence[Any],
-    prompts: Sequence[str],
-    compute: Callable[[Sequence[str]], list[T]],
-    advance: Advance = lambda _: None,
-) -> list[T]:
-    """What a model says about prompts: from disk where it is known, else computed some at a time and kept."""
-    digest = hashlib.blake2b(shared.language_model_identity(model).encode(), digest_size=8).hexdigest()
-    store = BlobStore(f"prompts-{digest}")
-    keys = [hashlib.blake2b(msgspec.json.encode([*about, prompt]), digest_size=16).digest() for prompt in prompts]
-    known = store.get_many(list(dict.fromkeys(keys)))
-    todo = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in known}
-    for start in range(0, len(todo), _PROMPTS_AT_ONCE):
-        part = list(todo)[start : start + _PROMPTS_AT_ONCE]
-        values = compute([todo[key] for key in part])
-        fresh = {key: msgspec.json.encode(value) for key, value in zip(part, values, strict=True)}
-        store.put_many(fresh.items())
-        known |= fresh
-        advance(len(prompts) - len(todo) + start + len(part))
-    return [msgspec.json.decode(known[key]) for key in keys]
-
-
-def _loaded(model: str) -> LanguageModel:
-    """The loaded model that scoring uses, too."""
-    return shared.load_shared(model if model.startswith(("http://", "https://")) else model.partition("@")[0])
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Token scores by position, and their figure (paper 5, section 7.1, Figure 1)."""
+"""Figures of RUQ: token scores by position (paper 5, section 7.1, Figure 1), and many models side by side."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from nlgauge.drawing import colours, inline, shortened
 
 if TYPE_CHECKING:
     from nlgauge.studies.ruq import Ruq
+    from nlgauge.studies.sweep import Sweep
 
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 _FEWEST_SHARE, _FEWEST = 0.05, 2
+_PANELS_A_LINE = 3
 
 
 def token_positions(split: str, kind: str, logprobs: Sequence[Array]) -> pl.DataFrame:
@@ -72,3 +74,63 @@ def _found(study: Ruq, split: str) -> list[str]:
         for row in study.rows
         if row["split"] == split and row["ruq"] is not None
     ]
+
+
+def sweep_chart(study: Sweep) -> Any:
+    """RUQ of every model on every split, with intervals, over a panel for each other score against RUQ on the target.
+
+    A score that no model with RUQ has is drawn as RUQ is, system by system.
+    """
+    import altair as alt
+
+    splits = [key.removeprefix("n_") for key in study.rows[0] if key.startswith("n_")]
+    target = f"ruq_{study.signature.options['target']}"
+    columns = [key for key in study.columns if key not in ("model", *(f"ruq_{split}" for split in splits))]
+    columns = [key for key in columns if not key.endswith("_ci")]
+    panels = []
+    for column in columns:
+        both = [row for row in study.rows if row[target] is not None and row[column] is not None]
+        panels.append(_against_ruq(both, target, column) if both else _by_system(study, {column: column}, column))
+    ruqs = {split: f"ruq_{split}" for split in splits}
+    found = any(row[key] is not None for row in study.rows for key in ruqs.values())
+    whole = [_by_system(study, ruqs, "RUQ")] if found or not panels else []
+    if not panels:
+        return whole[0]
+    return alt.vconcat(*whole, alt.concat(*panels, columns=_PANELS_A_LINE)).resolve_scale(color="independent")
+
+
+def _by_system(study: Sweep, keys: dict[str, str], title: str) -> Any:
+    """Values with their intervals, a line a system, a colour a key."""
+    import altair as alt
+
+    points = [
+        {"model": row["model"], "what": name, "value": row[key], "low": ci[0], "high": ci[1]}
+        for row in study.rows
+        for name, key in keys.items()
+        if row[key] is not None and (ci := row.get(f"{key}_ci") or (row[key], row[key]))
+    ]
+    names = list(keys)
+    scale = alt.Scale(domain=names, range=colours(len(names)))
+    base = alt.Chart(inline(points), width=420, height=alt.Step(28)).encode(
+        y=alt.Y("model:N", sort=None, title=None),
+        yOffset=alt.YOffset("what:N", sort=names),
+        color=alt.Color("what:N", scale=scale, title=None),
+        tooltip=["model:N", "what:N", *(alt.Tooltip(f"{key}:Q", format=".3f") for key in ("value", "low", "high"))],
+    )
+    rule = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    return alt.layer(rule, base.mark_point(filled=True, size=70).encode(x="value:Q"))
+
+
+def _against_ruq(rows: Sequence[dict[str, Any]], target: str, column: str) -> Any:
+    """A point a model, with its name: RUQ on the target to the right, the score upwards."""
+    import altair as alt
+
+    points = [{"model": shortened(row["model"]), "ruq": row[target], "value": row[column]} for row in rows]
+    base = alt.Chart(inline(points)).encode(
+        x=alt.X("ruq:Q", title=f"RUQ-{target.removeprefix('ruq_')}", scale=alt.Scale(zero=False, padding=12)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False, padding=12)),
+        tooltip=["model:N", alt.Tooltip("ruq:Q", format=".3f"), alt.Tooltip("value:Q", format=".3f")],
+    )
+    names = base.mark_text(align="left", dx=6, dy=-6).encode(text="model:N")
+    dots = base.mark_point(filled=True, size=70, color=colours(1)[0])
+    return alt.layer(dots, names).properties(title=column, width=220, height=200)

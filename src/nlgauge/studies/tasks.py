@@ -24,7 +24,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.column import ColumnMetric, numbers_in
-from nlgauge.metrics.registry import create_metric
+from nlgauge.metrics.registry import BUNDLES, create_metrics
 from nlgauge.metrics.scoring import file_names
 from nlgauge.studies.human import human_scores
 
@@ -56,12 +56,16 @@ class Measured:
 
 @dataclass(frozen=True)
 class Task:
-    """Sets of one task: a row each in `frame` (`id`, perhaps `context`, and every column of the file)."""
+    """Sets of one task: a row each in `frame` (`id`, perhaps `context`, and every column of the file).
+
+    `left_out` are metrics of a bundle that have no value for a single set.
+    """
 
     name: str
     frame: pl.DataFrame
     measured: tuple[Measured, ...]
     sets: ResponseSets | None = None
+    left_out: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.frame.height
@@ -124,12 +128,13 @@ def make_tasks(
 ) -> list[Task]:
     """Read data and measure it: a task a file, or a task a value of the column `by`.
 
-    `data` is a file name, a `Source`, a `ResponseSets`, a Polars frame without texts, or a list of those. `columns` may
-    have wildcards (`metric_*`). `names` are names for the files. `decimals` rounds computed values, as the released
+    `data` is a file name, a `Source`, a `ResponseSets`, `Items`, a Polars frame without texts, or a list of those. A
+    bundle of metrics (`dialog`) stands for those of its parts that have a value for every set. `columns` may have
+    wildcards (`metric_*`). `names` are names for the files. `decimals` rounds computed values, as the released
     code of paper 1 does before it correlates. Further options are those of `nlgauge.data.Source`.
     """
     specs = metrics or (() if columns or ratings is not None else DEFAULT_METRICS)
-    made = [_set_metric(create_metric(m) if isinstance(m, str) else m) for m in specs]
+    made, left_out = _set_metrics(specs)
     entries = list(data) if isinstance(data, list | tuple) else [data]
     if not entries:
         raise DataError("nothing to study: the list of files is empty")
@@ -152,18 +157,30 @@ def make_tasks(
                 _check_measured(mine, measured)
             except DataError as error:
                 raise error.at(file=name or None) from error
-            tasks.append(Task(name, mine, measured, texts))
+            tasks.append(Task(name, mine, measured, texts, left_out))
     if known is not None:
         _refuse_strangers(known, tasks)
     return tasks
 
 
-def _set_metric(metric: Metric) -> SetMetric:
-    over = getattr(metric, "over", "")
-    if not isinstance(metric, SetMetric) or over == "corpus":
-        advice = f"; use {metric.name}:over=set" if over else ""
-        raise OptionError(f"{metric.label} measures a whole corpus; a study needs a value for every set{advice}")
-    return metric
+def _set_metrics(specs: Sequence[str | Metric]) -> tuple[list[SetMetric], tuple[str, ...]]:
+    """The metrics, and the parts of bundles that measure a whole corpus; such a metric asked for by name is refused."""
+    made: list[SetMetric] = []
+    left_out: list[str] = []
+    for spec in specs:
+        for metric in create_metrics([spec]):
+            over = getattr(metric, "over", "")
+            if isinstance(metric, SetMetric) and over != "corpus":
+                made.append(metric)
+            elif isinstance(spec, str) and spec.strip() in BUNDLES:
+                left_out.append(metric.label)
+            else:
+                single = "item" if metric.needs_references else "set"
+                advice = f"; use {metric.name}:over={single}" if over else ""
+                raise OptionError(
+                    f"{metric.label} measures a whole corpus; a study needs a value for every set{advice}"
+                )
+    return made, tuple(left_out)
 
 
 def task_names(entries: Sequence[Any], names: Sequence[str] = ()) -> list[str]:
@@ -188,8 +205,11 @@ def _load(entry: Any, with_texts: bool, reading: Mapping[str, Any]) -> tuple[pl.
     if isinstance(entry, Source):
         if not with_texts and entry.format != "text":
             return _with_ids(read_table(entry.path, format=entry.format), entry.columns.id, entry.columns.context), None
-        read = entry.read()
-        entry = read.as_sets() if isinstance(read, Items) else read
+        if entry.columns.system is None:  # a study has no systems, and `--by model` must find the column of that name
+            entry = replace(entry, columns=replace(entry.columns, system=""))
+        entry = entry.read()
+    if isinstance(entry, Items):
+        entry = entry.as_sets()
     if isinstance(entry, ResponseSets):
         return entry.frame, entry
     if isinstance(entry, pl.DataFrame):
@@ -345,6 +365,8 @@ def notes_about(tasks: Sequence[Task], over: Over = "sets") -> list[str]:
             where = f" of {task.name}" if task.name else ""
             rough = "; so few that intervals and tests are rough" if count < _FEW_GROUPS else ""
             notes.append(f"sets{where} share contexts: {count} contexts are resampled, not {len(task)} sets{rough}")
+    if left_out := list(dict.fromkeys(label for task in tasks for label in task.left_out)):
+        notes.append(f"left out, since they measure a whole corpus and no single set: {', '.join(left_out)}")
     for label in dict.fromkeys(one.label for task in tasks for one in task.measured if one.negated):
         notes.append(f"{label} was negated, since higher means less diverse there")
     for task in tasks:
