@@ -65,13 +65,18 @@ test: lint $(VENV)/.models $(VENV)/.test-data
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 
-papers: $(VENV)/.installed $(VENV)/.models
-	$(BIN)/nlgauge models fetch mpnet
+$(VENV)/.installed-papers: pyproject.toml | $(VENV)/.torch
+	$(BIN)/python -m pip install --quiet -e '.[models,retrieval,dialog]'
+	@touch $@
+
+papers: $(VENV)/.installed-papers $(VENV)/.models
+	$(BIN)/nlgauge models fetch mpnet glove-50d
 	$(BIN)/python -m papers.diversity
 	$(BIN)/python -m papers.ead
 	$(BIN)/python -m papers.tester
 	$(BIN)/python -m papers.huse_coverage
 	$(BIN)/python -m papers.huse
+	$(BIN)/python -m papers.ruq
 	$(BIN)/python -m papers.content_metric
 
 clean:

@@ -240,12 +240,12 @@ def _filter_part() -> str:
     shown = [
         [str(place), str(row["utterance"]), str(row["pairs"]), f"{row['entropy']:.2f}"]
         for place, row in enumerate(top, 1)
-        if place <= 20 or "know" in row["utterance"].split()
+        if place <= 20 or re.search(r"\bi (don't|don ’ t|do not) know\b", row["utterance"])
     ]
     return (
         "## Entropy filter\n\n```\n" + "\n".join(run.command for run in runs.values()) + "\n```\n\n"
         + table(["side", "kept", "dropped"], counts)
-        + "\n\nThe 20 targets of the highest entropy, and those further down that say they know or do not know:\n\n"
+        + "\n\nThe 20 targets of the highest entropy, and those further down that say they do not know:\n\n"
         + table(["rank", "utterance", "pairs", "bits"], shown)
         + "\n"
     )  # fmt: skip

@@ -19,10 +19,21 @@ from nlgauge.metrics.registry import _BUILT_IN, create_metric
 from nlgauge.metrics.score import Interval
 from tests.conftest import ROOT
 
+NEED_MORE = ("column", "mauve", "sts-div", "meteor-nltk", "bleurt", "union", "ruber")
 WORD_VECTORS = ("embed-average", "vector-extrema", "greedy")
 VARIANTS = [
-    *(name for name in _BUILT_IN if name not in ("column", "mauve", "sts-div", "meteor-nltk", *WORD_VECTORS)),
+    *(
+        name
+        for name in _BUILT_IN
+        if name not in ("column", "mauve", "sts-div", "meteor-nltk", "bleurt", "union", "ruber", *WORD_VECTORS)
+    ),
     *(f"{name}:vectors=vectors.txt" for name in WORD_VECTORS),
+    *(f"{name}:vectors=minilm" for name in WORD_VECTORS),
+    "bleurt:model=cross-encoder",
+    "bleurt:model=cross-encoder,references=mean,output=sigmoid",
+    "bertscore:part=recall,references=mean,layer=3",
+    "moverscore:n=2,distance=squared,subwords=all,punctuation=keep,references=mean",
+    "ppl:context=none",
     "column:column=human",
     f"mauve:against={ROOT / 'examples' / 'system_b.jsonl'}",
     "sts-div:model=cross-encoder",

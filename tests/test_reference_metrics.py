@@ -21,7 +21,7 @@ from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.metrics.registry import BUNDLES, create_metric, create_metrics
 from nlgauge.metrics.score import Interval
-from nlgauge.metrics.word_vectors import load_word_vectors
+from nlgauge.models.word_vectors import load_word_vectors
 from tests.helpers import nlgauge as command
 
 SMOOTH = SmoothingFunction().method1

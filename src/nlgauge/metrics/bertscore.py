@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import msgspec
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.engine.cache import Cache
-from nlgauge.engine.store import BlobStore
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.contextual import (
+    ContextualMetric,
+    Group,
+    WeighedTokens,
+    longest_of,
+    measured_once,
+    token_texts,
+    vectors_of_texts,
+)
 from nlgauge.metrics.embedding import unit
+from nlgauge.metrics.reference_pairs import TextAndReference
 from nlgauge.metrics.score import HigherIs
-from nlgauge.models.embedder import Embedder, TokenVectors, load_embedder
+from nlgauge.models.embedder import TokenVectors, load_embedder
 
-_TEXTS_AT_ONCE = 1024
 _SIMILARITIES_AT_ONCE = 1 << 24
 
 
@@ -39,9 +45,14 @@ def greedy_match(candidate: TokenVectors, reference: TokenVectors) -> Match:
     """
     if candidate.special.all() or reference.special.all():
         return Match(0.0, 0.0, 0.0)
-    similar = unit(candidate.vectors.astype(np.float64)) @ unit(reference.vectors.astype(np.float64)).T
-    precision = float(similar.max(axis=1)[~candidate.special].mean())
-    recall = float(similar.max(axis=0)[~reference.special].mean())
+    return weighted_match(WeighedTokens.of(candidate), WeighedTokens.of(reference))
+
+
+def weighted_match(candidate: WeighedTokens, reference: WeighedTokens) -> Match:
+    """As `greedy_match`, with weights of tokens (Zhang et al. 2020, section 3, "importance weighting")."""
+    similar = candidate.units @ reference.units.T
+    precision = float(np.average(similar.max(axis=1), weights=candidate.weights))
+    recall = float(np.average(similar.max(axis=0), weights=reference.weights))
     return Match(precision, recall, float(_f1(precision, recall)))
 
 
@@ -106,22 +117,11 @@ class BertScoreDiversity(SetMetric):
         """Minus the mean F1 of each set; a set that was measured before comes from disk."""
         texts = batch.sets.texts.to_list()
         sets = [tuple(sorted(texts[a:b])) for a, b in pairwise(batch.sets.offsets)]
-        keys = [_key(group, self.layer) for group in sets]
-        distinct = dict(zip(keys, sets, strict=True))
-        embedder = load_embedder(self.model)
-        store = BlobStore(f"bertscore-{embedder.identity.partition('@')[2]}")
-        known = store.get_many(list(distinct))
-        todo = {key: group for key, group in distinct.items() if key not in known}
-        for part in _parts(todo):
-            fresh = {key: value.tobytes() for key, value in self._measure(part, embedder).items()}
-            store.put_many(fresh.items())
-            known |= fresh
-        return np.array([np.frombuffer(known[key], np.float64)[0] for key in keys])
+        return measured_once(load_embedder(self.model), f"{self.name} {self.layer}", sets, self._measure)[:, 0]
 
-    def _measure(self, sets: Mapping[bytes, tuple[str, ...]], embedder: Embedder) -> dict[bytes, Array]:
-        texts = list(dict.fromkeys(text.strip() for group in sets.values() for text in group))
-        vectors = dict(zip(texts, embedder.token_vectors(texts, layer=self.layer), strict=True))
-        return {key: 0.0 - mean_f1([vectors[text.strip()] for text in group]) for key, group in sets.items()}
+    def _measure(self, sets: Sequence[Group]) -> list[Array]:
+        vectors = vectors_of_texts(load_embedder(self.model), sets, self.layer)
+        return [0.0 - mean_f1([vectors[text.strip()] for text in group]) for group in sets]
 
 
 def mean_f1(texts: Sequence[TokenVectors]) -> Array:
@@ -131,19 +131,34 @@ def mean_f1(texts: Sequence[TokenVectors]) -> Array:
     return mean
 
 
-def _key(texts: tuple[str, ...], layer: int) -> bytes:
-    return bytes.fromhex(Cache.key("bertscore-div", msgspec.json.encode([layer, texts])))
+@dataclass(frozen=True, kw_only=True)
+class BertScore(ContextualMetric):
+    """BERTScore: greedy matching of the contextual token embeddings of a text and a reference, mean over items.
 
+    `part` is the F1 score, the precision (tokens of the text) or the recall (tokens of the reference). `references`
+    says whether the best reference counts or the mean over all. `layer` is the hidden layer of `model`: -1 is the last,
+    k what bert-score calls `num_layers=k`. `idf` is a file of texts whose rare tokens weigh more; counting over the
+    references at hand, as bert-score does, would make a value depend on its companions. There is no rescaling. A text
+    without tokens has no value (0 in bert-score); one beyond the window is cut there.
+    """
 
-def _parts(sets: Mapping[bytes, tuple[str, ...]]) -> Iterator[dict[bytes, tuple[str, ...]]]:
-    """Some sets at a time, so that token embeddings of a large chunk need not be in memory together."""
-    part: dict[bytes, tuple[str, ...]] = {}
-    texts = 0
-    for key, group in sets.items():
-        part[key] = group
-        texts += len(group)
-        if texts >= _TEXTS_AT_ONCE:
-            yield part
-            part, texts = {}, 0
-    if part:
-        yield part
+    name: ClassVar[str] = "bertscore"
+    paper: ClassVar[str] = "Zhang et al. 2020, section 3; OpenMEVA, section 4.1 and Table 11"
+    numbers_a_pair: ClassVar[int] = len(Match._fields)
+
+    part: Literal["f1", "precision", "recall"] = "f1"
+
+    def weighed(self, texts: Sequence[str], tokens: Sequence[TokenVectors]) -> list[WeighedTokens]:
+        """All tokens."""
+        if self.idf is None:
+            return [WeighedTokens.of(one) for one in tokens]
+        weights = self.idf_weights(token_texts(self.model, texts, longest_of(tokens)))
+        return [WeighedTokens.of(one, each) for one, each in zip(tokens, weights, strict=True)]
+
+    def compare(self, own: WeighedTokens, other: WeighedTokens) -> Match:
+        """The text is the candidate."""
+        return weighted_match(own, other)
+
+    def of_pairs(self, pairs: Sequence[TextAndReference]) -> Array:
+        """The part that was asked for; all are measured together."""
+        return self.numbers(pairs)[:, Match._fields.index(self.part)]

@@ -37,6 +37,11 @@ _BUILT_IN = {
     "vector-extrema": "nlgauge.metrics.word_vectors:VectorExtrema",
     "greedy": "nlgauge.metrics.word_vectors:GreedyMatching",
     "sent-cos": "nlgauge.metrics.sentence_cosine:SentenceCosine",
+    "bertscore": "nlgauge.metrics.bertscore:BertScore",
+    "moverscore": "nlgauge.metrics.moverscore:MoverScore",
+    "bleurt": "nlgauge.metrics.bleurt:Bleurt",
+    "union": "nlgauge.metrics.union:Union",
+    "ruber": "nlgauge.metrics.ruber:Ruber",
     "column": "nlgauge.metrics.column:ColumnMetric",
 }
 _DIALOG_BLEU = tuple(f"bleu:n={n},case=lower" for n in range(1, 5))

@@ -16,8 +16,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from nlgauge._version import __version__
@@ -30,7 +31,15 @@ _POOL = 64  # batches among which rows of like length are brought together
 _LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "numpy")
 
 Example = TypeVar("Example")
+R = TypeVar("R")
 Say = Callable[[str], None]
+
+
+class Measured(NamedTuple):
+    """The loss summed over the units of some held-out rows, and how many labels were right, where there are labels."""
+
+    loss: float
+    right: int | None = None
 
 
 class Task(ABC, Generic[Example]):
@@ -47,6 +56,18 @@ class Task(ABC, Generic[Example]):
     @abstractmethod
     def loss(self, rows: Sequence[Example], label_smoothing: float) -> Any:
         """The loss summed over the units of some rows, as a tensor."""
+
+    def length(self, row: Example) -> int:
+        """How much a row costs; rows of like length are brought together."""
+        return self.units(row)
+
+    def measure(self, rows: Sequence[Example]) -> Measured:
+        """What held-out rows show about the present weights."""
+        return Measured(float(self.loss(rows, 0.0)))
+
+    def measures(self) -> dict[str, Any] | msgspec.UnsetType:
+        """What the card says about the final weights, beside losses."""
+        return msgspec.UNSET
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -67,6 +88,8 @@ def train(
     loop = _Loop(task, settings, folder, say)
     stopped = loop.run(show=progress)
     done = loop.progress
+    folder.load_best(task.model, done.best.step)
+    task.model.eval()
     card = TrainingCard(
         run=folder.run,
         data={**data, "training_units": _sum(task, task.training), "validation_units": _sum(task, task.validation)},
@@ -81,8 +104,9 @@ def train(
         perplexity_after=done.best.perplexity,
         train_loss=done.train_loss,
         evaluations=done.evaluations,
+        measures=task.measures(),
     )
-    folder.finish(task.model, task.save, card)
+    folder.finish(task.save, card)
     return card
 
 
@@ -97,7 +121,7 @@ class _Loop(Generic[Example]):
         decays = zip(sides, (settings.weight_decay, 0.0), strict=True)
         self.optimiser = torch.optim.AdamW([{"params": side, "weight_decay": decay} for side, decay in decays if side])
         self._order: tuple[int, list[list[int]]] = (-1, [])
-        self.held_out = sorted(task.validation, key=task.units, reverse=True)
+        self.held_out = sorted(task.validation, key=task.length, reverse=True)
         kept = folder.load(task.model, self.optimiser)
         self.progress = kept or Progress(0, 0.0, settings.batch_size, [], [])
         self.started = time.monotonic() - self.progress.seconds
@@ -141,12 +165,13 @@ class _Loop(Generic[Example]):
             group["lr"] = self.settings.rate(step, self.total)
 
         def learn(piece: Sequence[Example]) -> float:
-            loss = self._loss(piece, self.settings.label_smoothing) / units
+            with self._precision():
+                loss = self.task.loss(piece, self.settings.label_smoothing) / units
             loss.backward()
             return float(loss.detach())
 
         self.task.model.train()
-        loss = self._in_pieces(rows, learn)
+        loss = math.fsum(self._in_pieces(rows, learn))
         norm = float(self.torch.nn.utils.clip_grad_norm_(self.task.model.parameters(), self.settings.clip))
         self._check("loss", loss)
         self._check("gradient", norm)
@@ -157,18 +182,22 @@ class _Loop(Generic[Example]):
     def _evaluate(self) -> None:
         self.task.model.eval()
 
-        def measure(piece: Sequence[Example]) -> float:
-            with self.torch.no_grad():
-                return float(self._loss(piece, 0.0))
+        def measure(piece: Sequence[Example]) -> Measured:
+            with self.torch.no_grad(), self._precision():
+                return self.task.measure(piece)
 
         size = self.settings.batch_size
         batches = [self.held_out[i : i + size] for i in range(0, len(self.held_out), size)]
-        loss = math.fsum(self._in_pieces(batch, measure) for batch in batches) / _sum(self.task, self.held_out)
+        measured = [found for batch in batches for found in self._in_pieces(batch, measure)]
+        loss = math.fsum(found.loss for found in measured) / _sum(self.task, self.held_out)
+        right = [found.right for found in measured if found.right is not None]
+        accuracy = sum(right) / len(self.held_out) if right else msgspec.UNSET
         self._check("validation loss", loss)
         self.progress.seconds = time.monotonic() - self.started
-        found = Evaluation(self.progress.step, loss, round(self.progress.seconds, 1))
-        self.progress.evaluations.append(found)
-        self.say(f"step {found.step} of {self.total}: validation loss {loss:.4f}, perplexity {found.perplexity:.2f}")
+        now = Evaluation(self.progress.step, loss, round(self.progress.seconds, 1), accuracy)
+        self.progress.evaluations.append(now)
+        shown = f"accuracy {accuracy:.3f}" if isinstance(accuracy, float) else f"perplexity {now.perplexity:.2f}"
+        self.say(f"step {now.step} of {self.total}: validation loss {loss:.4f}, {shown}")
         self.folder.keep(self.task.model, self.optimiser, self.progress)
 
     def _check(self, what: str, value: float) -> None:
@@ -178,19 +207,18 @@ class _Loop(Generic[Example]):
                 f"learning rate below {self.settings.learning_rate:g}"
             )
 
-    def _loss(self, rows: Sequence[Example], smoothing: float) -> Any:
+    def _precision(self) -> Any:
         device = next(self.task.model.parameters()).device.type
-        with self.torch.autocast(device, dtype=self.torch.bfloat16, enabled=self.settings.dtype != DTYPES[0]):
-            return self.task.loss(rows, smoothing)
+        return self.torch.autocast(device, dtype=self.torch.bfloat16, enabled=self.settings.dtype != DTYPES[0])
 
-    def _in_pieces(self, rows: Sequence[Example], run: Callable[[Sequence[Example]], float]) -> float:
-        """Add up a batch; when memory runs out, begin it again in pieces of half the size, and say so."""
+    def _in_pieces(self, rows: Sequence[Example], run: Callable[[Sequence[Example]], R]) -> list[R]:
+        """Run a batch; when memory runs out, begin it again in pieces of half the size, and say so."""
         while True:
             size = self.progress.rows_at_once
             self.torch.manual_seed(_number("step", self.settings.seed, self.progress.step))
             self.optimiser.zero_grad(set_to_none=True)
             try:
-                return math.fsum(run(rows[i : i + size]) for i in range(0, len(rows), size))
+                return [run(rows[i : i + size]) for i in range(0, len(rows), size)]
             except (RuntimeError, MemoryError) as error:
                 if not out_of_memory(error):
                     raise
@@ -207,7 +235,7 @@ class _Loop(Generic[Example]):
             draw = np.random.Generator(np.random.PCG64(_number("epoch", self.settings.seed, epoch)))
             order = draw.permutation(len(rows)).tolist()
             pools = [order[i : i + _POOL * size] for i in range(0, len(order), _POOL * size)]
-            alike = [i for pool in pools for i in sorted(pool, key=lambda i: self.task.units(rows[i]))]
+            alike = [i for pool in pools for i in sorted(pool, key=lambda i: self.task.length(rows[i]))]
             batches = [alike[i : i + size] for i in range(0, len(alike), size)]
             self._order = (epoch, [batches[i] for i in draw.permutation(len(batches)).tolist()])
         return self._order[1]

@@ -82,11 +82,15 @@ class TrainingSettings:
 
 
 class Evaluation(msgspec.Struct, frozen=True):
-    """The mean loss of a unit (a token) of the held-out texts after so many steps."""
+    """The mean loss of a unit (a token or a label) of the held-out texts after so many steps.
+
+    `accuracy` is the share of right labels, where labels are learnt.
+    """
 
     step: int
     validation_loss: float
     seconds: float
+    accuracy: float | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def perplexity(self) -> float:
@@ -115,7 +119,11 @@ class Progress(msgspec.Struct):
 
 
 class TrainingCard(msgspec.Struct, kw_only=True):
-    """What `training.json` says about the weights beside it; losses and perplexities are per token."""
+    """What `training.json` says about the weights beside it; losses and perplexities are per token, or per label.
+
+    A model that learns labels has `measures`: what it does on the held-out texts, and ranges of its scores. Among two
+    labels, a perplexity of 2 is that of guessing.
+    """
 
     format: Literal["nlgauge-training-1"] = "nlgauge-training-1"
     run: dict[str, Any]
@@ -131,6 +139,7 @@ class TrainingCard(msgspec.Struct, kw_only=True):
     perplexity_after: float
     train_loss: list[float]
     evaluations: list[Evaluation]
+    measures: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RunFolder:
@@ -198,16 +207,39 @@ class RunFolder:
             save(work)
             return work.rename(made)
 
-    def finish(self, model: Any, save: Callable[[Path], None], card: TrainingCard) -> None:
-        """Put the best weights and the card in place, the card last, and remove the checkpoints."""
-        file = self.checkpoints / _BEST.format(step=card.best_step)
+    def load_best(self, model: Any, step: int) -> None:
+        """Give the model the weights of its best step."""
+        file = self.checkpoints / _BEST.format(step=step)
         _set_weights(model, _load_tensors(file)[0], file)
+
+    def finish(self, save: Callable[[Path], None], card: TrainingCard) -> None:
+        """Put the model and the card in place, the card last, and remove the checkpoints."""
         made = self.make("model", save)
         for part in sorted(made.iterdir(), key=lambda part: (part.suffix == ".safetensors", part.name)):
             with atomic_path(self.out / part.name) as temporary:
                 shutil.copyfile(part, temporary)
         write_text(self.out / CARD, msgspec.json.format(msgspec.json.encode(card), indent=2).decode() + "\n")
         _clean(self.out)
+
+
+def read_trained(folder: Path, task: str) -> TrainingCard:
+    """The card of a model that `nlgauge train TASK` made and finished; an error says what the folder is instead."""
+    command = f"nlgauge train {task}"
+    advice = f"expected a folder that `{command}` made; train one: {command} --data FILE --out DIR"
+    card = folder / CARD
+    if not folder.is_dir():
+        raise ModelError(f"{folder}: no such folder; {advice}")
+    if not card.is_file() and (folder / CHECKPOINTS / _RUN).is_file():
+        raise ModelError(f"{folder}: an unfinished training run; give its command again, and it goes on to its end")
+    if not card.is_file():
+        raise ModelError(f"{folder}: has no {CARD}, so it was not trained for this; {advice}")
+    try:
+        found = msgspec.json.decode(card.read_bytes(), type=TrainingCard)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{card}: damaged ({error}); {advice}") from error
+    if found.run.get("task") != task:
+        raise ModelError(f"{folder}: a model of `nlgauge train {found.run.get('task')}`; {advice}")
+    return found
 
 
 def _begin(out: Path, run: Mapping[str, Any], fresh: bool) -> TrainingCard | None:

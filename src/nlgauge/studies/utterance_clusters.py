@@ -13,7 +13,7 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, MissingExtra, OptionError
 from nlgauge.metrics.embedding import unit
-from nlgauge.metrics.word_vectors import is_word_vectors, load_word_vectors, word_vectors_identity
+from nlgauge.models.word_vectors import is_word_vectors, load_word_vectors, word_vectors_identity
 from nlgauge.text.reference_kernels import summed_vectors
 from nlgauge.text.tokens import Tokenizer
 

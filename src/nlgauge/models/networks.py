@@ -1,0 +1,110 @@
+"""Small networks over encoders: a story's head (UNION) and a pair's (RUBER). Importing this file imports torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlgauge.errors import ModelError
+from nlgauge.models.encoding import LOADING_ERRORS, cannot_load
+from nlgauge.models.pooled_reader import Pooling
+
+
+def load_encoder(folder: Path, device: str) -> tuple[Any, Any]:
+    """The tokeniser and the encoder of a folder, without a pooling layer; every other weight must be there."""
+    from transformers import AutoModel, AutoTokenizer
+
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
+        encoder, facts = AutoModel.from_pretrained(
+            folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **safe
+        )
+        encoder = encoder.eval().to(device)
+    except LOADING_ERRORS as error:
+        raise cannot_load(folder, "an encoder", device, error) from error
+    if missing := sorted(name for name in facts["missing_keys"] if "pooler" not in name):
+        raise ModelError(
+            f"{folder}: {len(missing)} weights of its encoder are missing ({missing[0]}, …); expected all; fetch or "
+            "train the model again"
+        )
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    if encoder.config.is_encoder_decoder or getattr(encoder.config, "is_decoder", False):
+        raise ModelError(f"{folder}: a model that writes; expected an encoder, such as minilm")
+    return tokenizer, encoder
+
+
+def freeze_words(encoder: Any) -> None:
+    """Leave word embeddings as they are: half of a small encoder's weights, of which few texts touch most."""
+    encoder.get_input_embeddings().weight.requires_grad_(False)
+
+
+def pool(states: torch.Tensor, mask: torch.Tensor, pooling: Pooling) -> torch.Tensor:
+    """One vector a row from its tokens' states: their mean, or the least and the greatest of each dimension."""
+    real = mask.unsqueeze(-1).bool()
+    if pooling == "mean":
+        return states.masked_fill(~real, 0.0).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+    endless = float("inf")
+    ends = [states.masked_fill(~real, endless).amin(dim=1), states.masked_fill(~real, -endless).amax(dim=1)]
+    return torch.cat(ends, dim=-1)
+
+
+class StoryNetwork(torch.nn.Module):
+    """How real a story looks: a linear head on the mean of an encoder's last states (UNION, section 3.3).
+
+    `reconstruct` adds a linear layer through which token states are compared with the encoder's word embeddings.
+    """
+
+    def __init__(self, encoder: Any, *, seed: int = 0, reconstruct: bool = False) -> None:
+        super().__init__()
+        self.encoder = encoder
+        size = encoder.config.hidden_size
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.head = torch.nn.Linear(size, 1)
+            self.output = torch.nn.Linear(size, size) if reconstruct else None
+        self.to(encoder.device)
+
+    def forward(self, inputs: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """A logit a story, and the states of its tokens."""
+        states = self.encoder(**inputs)[0]
+        logits: torch.Tensor = self.head(pool(states, inputs["attention_mask"], "mean")).squeeze(-1).float()
+        return logits, states
+
+    def words(self, states: torch.Tensor) -> torch.Tensor:
+        """Logits over the encoder's words for each state."""
+        if self.output is None:
+            raise RuntimeError("a network without an output layer")
+        words: torch.Tensor = self.encoder.get_input_embeddings().weight
+        logits: torch.Tensor = self.output(states) @ words.T
+        return logits
+
+
+class PairNetwork(torch.nn.Module):
+    """How well a text goes with a context: their vectors and a quadratic form of both, through a hidden layer (RUBER).
+
+    Vectors are given, or come from an encoder that learns, too. The form begins as a dot product.
+    """
+
+    def __init__(self, size: int, *, hidden: int = 128, seed: int = 0, encoder: Any = None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.scale = torch.nn.LayerNorm(size)
+            self.form = torch.nn.Parameter(torch.eye(size) / size**0.5)
+            self.inner = torch.nn.Linear(2 * size + 1, hidden)
+            self.outer = torch.nn.Linear(hidden, 1)
+        if encoder is not None:
+            self.to(encoder.device)
+
+    def forward(self, contexts: torch.Tensor, texts: torch.Tensor) -> torch.Tensor:
+        """A logit a pair of vectors."""
+        one, other = self.scale(contexts), self.scale(texts)
+        both = ((one @ self.form) * other).sum(dim=-1, keepdim=True)
+        hidden = torch.tanh(self.inner(torch.cat([one, other, both], dim=-1)))
+        logits: torch.Tensor = self.outer(hidden).squeeze(-1).float()
+        return logits

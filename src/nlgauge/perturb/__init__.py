@@ -1,0 +1,1 @@
+"""Texts made worse on purpose, in ways that are known."""

@@ -1,0 +1,99 @@
+"""Sentences and words by rules and small tables: what perturbations need, without a tagger or a parser."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+def _table(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_BREAK = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+")
+_ABBREVIATIONS = _table("mr. mrs. ms. dr. st. prof. sgt. lt. capt. gen. jr. sr. vs. etc. e.g. i.e. a.m. p.m. u.s. mt.")
+_INITIAL = re.compile(r"[A-Z]\.")
+_LETTER = re.compile(r"\w")
+_KEYWORD = re.compile(r"(?<![\w\[])[A-Za-z][a-z]{2,}(?![\w\]'’])")
+
+_DETERMINERS = _table("a an the this that these those my your his her its our their some any no every each")
+_SUBJECTS = _table("i you he she it we they who to")
+_PREPOSITIONS = _table(
+    "of in on at by for with from into onto about over under after before through across near between behind up down "
+    "out off around during until without against toward towards"
+)
+AUXILIARIES = _table("is are was were do does did can could will would should must might may has have had am shall")
+_OTHERS = _table(
+    "and or but so because if when while then than as not never also too very just only even still again there here "
+    "what which where why how him them us me mine yours hers ours theirs himself herself itself myself yourself "
+    "themselves ourselves all both more most much many few one two three be been being having doing it's"
+)
+FUNCTION_WORDS = _DETERMINERS | _SUBJECTS | _PREPOSITIONS | AUXILIARIES | _OTHERS
+PARTICIPLES = _table(
+    "been gone done made found lost taken given seen known bought brought come become begun broken chosen eaten fallen "
+    "felt forgotten gotten got grown heard held hidden kept left met paid put read run said sent slept sold spent "
+    "spoken stolen taught thought thrown told understood won worn written driven flown hurt"
+)
+_ENDINGS = ("ing", "ed", "ly", "s")
+
+
+class Keyword(NamedTuple):
+    """A word that carries meaning: where it stands in its sentence, and its rough class."""
+
+    start: int
+    end: int
+    kind: str
+
+
+def one_line(text: str) -> str:
+    """A text with single spaces between its words."""
+    return " ".join(text.split())
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, tokenised or not; parts without a letter or digit stay with the sentence before.
+
+    A full stop after a title, a common abbreviation or an initial ends no sentence.
+    """
+    text = one_line(text)
+    found: list[str] = []
+    start = 0
+    for gap in [*_BREAK.finditer(text), None]:
+        end = len(text) if gap is None else gap.end()
+        part = text[start:end].strip()
+        last = part.rsplit(" ", 1)[-1]
+        if gap is not None and (last.lower() in _ABBREVIATIONS or _INITIAL.fullmatch(last)):
+            continue
+        if found and not _LETTER.search(part):
+            found[-1] = f"{found[-1]} {part}".strip()
+        elif part:
+            found.append(part)
+        start = end
+    return found
+
+
+def keywords(sentence: str) -> list[Keyword]:
+    """The words of a sentence that are no function words, with a class from their ending and the word before them.
+
+    A capital letter inside a sentence makes a name. Masked names such as [MALE] are no keywords.
+    """
+    found = []
+    for word in _KEYWORD.finditer(sentence):
+        if word[0].lower() in FUNCTION_WORDS:
+            continue
+        before = sentence[: word.start()].split()
+        if before and word[0][0].isupper():
+            found.append(Keyword(word.start(), word.end(), "name"))
+            continue
+        ending = next((ending for ending in _ENDINGS if word[0].endswith(ending)), "")
+        found.append(Keyword(word.start(), word.end(), f"{_place(before[-1].lower()) if before else 'first'}-{ending}"))
+    return found
+
+
+def _place(before: str) -> str:
+    """What the word before says about a word: determiners and prepositions go before things, subjects before verbs."""
+    if before in _DETERMINERS or before in _PREPOSITIONS:
+        return "thing"
+    if before in _SUBJECTS or before in AUXILIARIES:
+        return "verb"
+    return "any"
