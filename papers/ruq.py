@@ -194,22 +194,23 @@ def _smollm2_part() -> str:
 def _references_part() -> str:
     pairs = read_pairs(str(data_folder() / "dailydialog_multiref/multireftest.json")).frame
     texts = (data_folder() / "dailydialog_multiref/hredf.txt").read_text(encoding="utf-8").splitlines()
-    single = (data_folder() / "dailydialog_multiref/test.tgt").read_text(encoding="utf-8").splitlines()
+    marked = (data_folder() / "dailydialog_multiref/test.tgt").read_text(encoding="utf-8").splitlines()
+    single = [line.removeprefix("_go ").removesuffix(" _eos") for line in marked]
     several = pairs.select("id", "context", pl.Series("text", texts), "references")
     write_table(several, ROOT / WORK / "hredf-multiple.jsonl")
     one = several.with_columns(references=pl.Series([[text] for text in single]))
     write_table(one, ROOT / WORK / "hredf-single.jsonl")
-    runs = {kind: command(f"score {WORK}/hredf-{kind}.jsonl -m dialog") for kind in ("single", "multiple")}
+    runs = {kind: command(f"score {WORK}/hredf-{kind}.jsonl -m dialog --confidence") for kind in ("single", "multiple")}
     scores = {kind: run.document["scores"] for kind, run in runs.items()}
-    rows = [
-        [str(a["label"]), *(f"{one['value']:.2f} {show(one['ci'])}" for one in (a, b)), f"`{a['signature']}`"]
-        for a, b in zip(scores["single"], scores["multiple"], strict=True)
-    ]
+    rows = []
+    for pair in zip(scores["single"], scores["multiple"], strict=True):
+        digits = 4 if pair[0]["name"].startswith("ttr") else 2
+        rows.append([f"`{pair[0]['label']}`", *(f"{x['value']:.{digits}f} {show(x['ci'], digits)}" for x in pair)])
+    signatures = "\n".join(score["signature"] for score in scores["multiple"])
     return (
         f"## hredf against one and against several references\n\n```\n{runs['single'].command}\n"
-        f"{runs['multiple'].command}\n```\n\n{len(texts):,} outputs of one system, 95 % intervals.\n\n"
-        + table(["metric", "single", "multiple", "signature"], rows)
-        + "\n"
+        f"{runs['multiple'].command}\n```\n\n{len(texts):,} outputs of one system, 95 % intervals. Type/token ratios "
+        "need no references.\n\n" + table(["metric", "single", "multiple"], rows) + f"\n\n```\n{signatures}\n```\n"
     )
 
 

@@ -101,6 +101,15 @@ def test_the_loss_is_that_of_responses_alone(trained: Trained, file: str, kind: 
     assert card.data["validation_units"] == sum(len(group[0]) for group in scores)
 
 
+@pytest.mark.parametrize("kind", ["lm", "seq2seq"])
+def test_the_window_of_the_training_is_that_of_the_model(file: str, tmp_path: Path, kind: Kind) -> None:
+    settings = replace(SETTINGS, max_steps=2)
+    train_language_model(
+        [file], tmp_path / "out", kind=kind, pairs=True, settings=settings, architecture=TINY, window=24
+    )
+    assert load_language_model(str(tmp_path / "out")).window == 24
+
+
 def test_such_a_model_has_a_ruq(trained: Trained, file: str) -> None:
     found = ruq(str(trained["seq2seq"][0]), {"train": file}, generics=["I don't know."], limit=40)
     assert found.rows[0]["ruq"] == 1.0

@@ -55,7 +55,7 @@ class Architecture:
         tokenizer = _byte_tokenizer(texts, self.vocabulary, window)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = self._llama(tokenizer, window) if kind == "lm" else self._t5(tokenizer)
+            model = (self._llama if kind == "lm" else self._t5)(tokenizer, window)
         tokenizer.save_pretrained(folder)
         model.save_pretrained(folder)
 
@@ -81,7 +81,7 @@ class Architecture:
         kind: Any = transformers.LlamaForCausalLM
         return kind(config)
 
-    def _t5(self, tokenizer: Any) -> Any:
+    def _t5(self, tokenizer: Any, window: int) -> Any:
         import transformers
 
         configured: Any = transformers.T5Config
@@ -93,6 +93,7 @@ class Architecture:
             num_layers=self.layers,
             num_heads=self.heads,
             feed_forward_proj="gated-gelu",
+            n_positions=window,
             tie_word_embeddings=True,
             scale_decoder_outputs=False,
             pad_token_id=tokenizer.eos_token_id,
