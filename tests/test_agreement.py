@@ -1,15 +1,19 @@
-"""Agreement of raters against a textbook version."""
+"""Agreement of raters against a textbook version, and the study of it."""
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+import nlgauge
 from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.stats.agreement import (
     Level,
@@ -18,6 +22,8 @@ from nlgauge.stats.agreement import (
     rater_correlations,
     rescale,
 )
+from nlgauge.stats.reliability import FORMS, fleiss_kappa, intraclass_correlations
+from tests.helpers import nlgauge as command
 
 NAN = float("nan")
 LEVELS: list[Level] = ["nominal", "ordinal", "interval", "ratio"]
@@ -138,3 +144,139 @@ def test_ratings_that_cannot_be_judged_are_refused() -> None:
         krippendorff_alpha(EXAMPLE, "ordinals")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="low end"):
         rescale(EXAMPLE, low=1, high=1)
+
+
+def story_ratings(missing: int = 0) -> nlgauge.Ratings:
+    """Two systems, fifteen stories each, four raters, two questions; the first items of one question lack a rating."""
+    rng = np.random.default_rng(4)
+    rows = []
+    for question in ("overall", "clear"):
+        for item in range(30):
+            middle = 3 + (item % 2) + rng.normal(0, 0.8)
+            for rater in range(4):
+                if question == "clear" or rater or item >= missing:
+                    value = float(np.clip(np.round(middle + rng.normal(0, 0.6)), 1, 5))
+                    rows.append((f"{item:02}", f"r{rater}", question, value, ("weak", "strong")[item % 2]))
+    return nlgauge.Ratings(pl.DataFrame(rows, schema=["item", "rater", "question", "value", "system"], orient="row"))
+
+
+def values_of(ratings: nlgauge.Ratings, question: str) -> Any:
+    wide = ratings.frame.filter(pl.col("question") == question).pivot("item", index="rater", values="value")
+    return wide.drop("rater").to_numpy().astype(float)
+
+
+def test_the_study_shows_what_the_functions_compute() -> None:
+    ratings = story_ratings()
+    study = nlgauge.agreement_study(ratings, measures=("kappa", "icc"), interval=nlgauge.Interval(resamples=200))
+    for row in study.rows:
+        values = values_of(ratings, row["question"])
+        kappa, found = fleiss_kappa(values, resamples=200), intraclass_correlations(values)
+        assert row["alpha"] == pytest.approx(krippendorff_alpha(values))
+        assert row["kappa"] == pytest.approx(kappa.value)
+        assert row["kappa_ci"] == pytest.approx(kappa.interval)
+        for form in FORMS:
+            one = found[form]
+            assert row[form] == pytest.approx(one.value)
+            assert row[f"{form}_ci"] == pytest.approx(one.interval)
+            cells = [row[f"{form}_{key}"] for key in ("f", "df1", "df2", "p")]
+            assert cells == pytest.approx([one.f, one.df1, one.df2, one.p])
+    assert study.signature.options["measures"] == "alpha+kappa+icc"
+    assert not study.notes
+    plain = nlgauge.agreement_study(ratings, interval=nlgauge.Interval(resamples=200))
+    assert not {"kappa", *FORMS} & plain.rows[0].keys()
+    assert "measures" not in plain.signature.options
+
+
+def test_items_that_a_measure_leaves_out_are_counted() -> None:
+    study = nlgauge.agreement_study(story_ratings(missing=3), measures=("kappa", "icc"))
+    assert study.row("overall")["items"] == 30
+    assert study.row("overall")["ICC(2,1)_df1"] == study.row("overall")["ICC(1,1)_df1"] == 26
+    assert study.notes == (
+        "overall: kappa leaves out 3 items, which do not have 4 ratings",
+        "overall: ICC(1,·) leaves out 3 items, which do not have 4 ratings",
+        "overall: ICC(2,·) and ICC(3,·) leave out 3 items, which not all 4 raters rated",
+    )
+
+
+def test_a_measure_that_cannot_be_computed_is_empty_and_a_note_says_why() -> None:
+    rows = [(f"{item}", f"{item}-{rater}", "q", 3.0) for item in range(4) for rater in range(3)]
+    rows += [("x", "a", "q", 1.0), ("x", "b", "q", 5.0)]
+    ratings = nlgauge.Ratings(pl.DataFrame(rows, schema=["item", "rater", "question", "value"], orient="row"))
+    study = nlgauge.agreement_study(ratings, measures=("kappa", "icc"))
+    assert study.rows[0]["kappa"] is None
+    assert study.rows[0]["ICC(1,1)"] is None
+    assert any(note.startswith("q: no kappa: no variation: every rating is 3") for note in study.notes)
+    assert any(note.startswith("q: no intraclass correlation: no variation") for note in study.notes)
+
+
+def test_kappa_takes_ratings_as_given_and_the_rest_as_rescaled() -> None:
+    ratings = story_ratings()
+    plain, stretched = (
+        nlgauge.agreement_study(ratings, measures=("kappa", "icc"), rescale_to=to).row("overall")
+        for to in (None, (0.0, 10.0))
+    )
+    assert plain["kappa"] == stretched["kappa"]
+    assert plain["ICC(2,1)"] != stretched["ICC(2,1)"]
+
+
+def test_ratings_that_were_sorted_are_pointed_out() -> None:
+    ratings = story_ratings()
+    in_order = ratings.frame.with_columns(pl.col("value").sort().over("item", "question"))
+    assert not nlgauge.agreement_study(ratings).notes
+    notes = nlgauge.agreement_study(nlgauge.Ratings(in_order)).notes
+    assert len(notes) == 2
+    assert all("they were sorted" in note for note in notes)
+
+
+def test_the_chart_has_a_box_and_a_mean_for_each_group() -> None:
+    study = nlgauge.agreement_study(story_ratings(), by="system")
+    assert study.scores["group"].value_counts().sort("group").rows() == [("strong", 30), ("weak", 30)]
+    panels = study.chart().to_dict()["concat"]
+    assert [panel["layer"][0]["title"]["text"] for panel in panels] == ["overall", "clear"]
+    for panel, question in zip(panels, ("overall", "clear"), strict=True):
+        boxes, diamonds = panel["layer"]
+        assert boxes["mark"]["type"] == "boxplot"
+        assert len(boxes["data"]["values"]) == 30
+        assert diamonds["mark"]["shape"] == "diamond"
+        mine = study.scores.filter(pl.col("question") == question)
+        means = {group: mine.filter(group=group)["score"].mean() for group in ("strong", "weak")}
+        assert {point["group"]: point["score"] for point in diamonds["data"]["values"]} == pytest.approx(means)
+        assert boxes["encoding"]["x"]["sort"] == ["strong", "weak"]
+    assert "layer" not in nlgauge.agreement_study(story_ratings()).chart().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a,r,1,x\na,s,2,y\nb,r,3,x\nb,s,1,x\n", "item 'a' belongs to 'x' and to 'y'; expected one group an item"),
+        ("a,r,1,x\na,s,2,\nb,r,3,x\nb,s,1,x\n", "line 3, column 'system': the cell is empty; expected the item's"),
+    ],
+)
+def test_an_item_has_one_group(tmp_path: Path, rows: str, message: str) -> None:
+    file = tmp_path / "r.csv"
+    file.write_text("item,rater,value,system\n" + rows)
+    with pytest.raises(DataError) as caught:
+        nlgauge.agreement_study(file, by="system")
+    assert message in str(caught.value)
+    with pytest.raises(DataError, match="column 'model': no such column; found item, rater, value, system"):
+        nlgauge.agreement_study(file, by="model")
+
+
+def test_the_command_prints_every_measure_that_was_asked_for(tmp_path: Path) -> None:
+    story_ratings().frame.write_csv(tmp_path / "one.csv")
+    story_ratings(missing=3).frame.write_csv(tmp_path / "two.csv")
+    arguments = ("study", "agreement", "one.csv", "--measures", "alpha,kappa,icc", "--by", "system")
+    done = command(
+        *arguments, "--chart", "box.svg", "-o", "means.csv", "-f", "json", cwd=tmp_path, cache=tmp_path / "c"
+    )
+    assert done.code == 0, done.err
+    rows = json.loads(done.out)["rows"]
+    assert {"question", "alpha", "level", "raters", "items", "kappa", *FORMS} <= rows[0].keys()
+    assert "strong" in (tmp_path / "box.svg").read_text()
+    assert pl.read_csv(tmp_path / "means.csv")["group"].n_unique() == 2
+    both = command("study", "agreement", "one.csv", "two.csv", "--measures", "icc", cwd=tmp_path, cache=tmp_path / "c")
+    assert "two ICC(2,k)" in both.out
+    assert "kappa" not in both.out
+    wrong = command("study", "agreement", "one.csv", "--measures", "kapa", cwd=tmp_path, cache=tmp_path / "c")
+    assert wrong.code == 2
+    assert "did you mean 'kappa'" in wrong.err

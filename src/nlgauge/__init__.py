@@ -10,6 +10,7 @@ from nlgauge._version import __version__
 if TYPE_CHECKING:
     from nlgauge.data.columns import Columns
     from nlgauge.data.dialogs import read_dialogs
+    from nlgauge.data.judgments import read_judgments
     from nlgauge.data.ratings import read_ratings
     from nlgauge.data.reading import Source, read
     from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from nlgauge.studies.content import content_test
     from nlgauge.studies.correlation import correlation_study
     from nlgauge.studies.decoding import decoding_test
+    from nlgauge.studies.drift import dataset_drift, model_drift
     from nlgauge.studies.entropy_filter import entropy_filter
     from nlgauge.studies.huse import huse
     from nlgauge.studies.huse_data import HuseOptions
     from nlgauge.studies.huse_stability import huse_stability
+    from nlgauge.studies.improvement import improvement_study
     from nlgauge.studies.length_bias import length_bias
     from nlgauge.studies.nuggets import build_nuggets
     from nlgauge.studies.ranking import ranking_test
@@ -59,15 +62,19 @@ _PUBLIC = {
     "content_test": "nlgauge.studies.content",
     "correlation_study": "nlgauge.studies.correlation",
     "create_metric": "nlgauge.metrics.registry",
+    "dataset_drift": "nlgauge.studies.drift",
     "decoding_test": "nlgauge.studies.decoding",
     "entropy_filter": "nlgauge.studies.entropy_filter",
     "huse": "nlgauge.studies.huse",
     "huse_stability": "nlgauge.studies.huse_stability",
+    "improvement_study": "nlgauge.studies.improvement",
     "length_bias": "nlgauge.studies.length_bias",
     "metric_names": "nlgauge.metrics.registry",
+    "model_drift": "nlgauge.studies.drift",
     "ranking_test": "nlgauge.studies.ranking",
     "read": "nlgauge.data.reading",
     "read_dialogs": "nlgauge.data.dialogs",
+    "read_judgments": "nlgauge.data.judgments",
     "read_ratings": "nlgauge.data.ratings",
     "register_metric": "nlgauge.metrics.registry",
     "register_similarity": "nlgauge.metrics.reduction",
@@ -102,15 +109,19 @@ __all__ = [
     "content_test",
     "correlation_study",
     "create_metric",
+    "dataset_drift",
     "decoding_test",
     "entropy_filter",
     "huse",
     "huse_stability",
+    "improvement_study",
     "length_bias",
     "metric_names",
+    "model_drift",
     "ranking_test",
     "read",
     "read_dialogs",
+    "read_judgments",
     "read_ratings",
     "register_metric",
     "register_similarity",

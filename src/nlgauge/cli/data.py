@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from nlgauge.data.datasets import Dataset
 
 app = typer.Typer(
-    help="List, locate and verify the public datasets of the papers, and make pairs of dialogs. Nothing is downloaded: "
-    "`list --format json` says where each dataset comes from.\n\n"
+    help="List, locate and verify the public datasets of the papers; make pairs of dialogs and tables of human "
+    "judgments. Nothing is downloaded: `list --format json` says where each dataset comes from.\n\n"
     "Example: nlgauge data verify mans huse --data-dir ~/research",
     no_args_is_help=True,
     add_completion=False,
@@ -122,6 +122,46 @@ def pairs_command(
     print(
         f"nlgauge: wrote {output}: {frame.height:,} of {len(pairs):,} pairs from {len(dialogs):,} dialogs "
         f"({dialogs.format})",
+        file=sys.stderr,
+    )
+
+
+@app.command("judgments")
+def judgments_command(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Released judgments; also .gz or .zst.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Items go here: .jsonl, .csv, .tsv or .parquet.")],
+    ratings: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Single ratings go here: .jsonl, .csv, .tsv or .parquet.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--format", "-f", metavar="FORMAT", help="mans, usr, summeval, hanna or table.",
+                          show_default="by content")
+    ] = "",
+) -> None:  # fmt: skip
+    """Turn released human judgments into items (with mean ratings) and single ratings, which every study reads.
+
+    Example: nlgauge data judgments mans_roc.json -o items.jsonl --ratings ratings.csv
+    """
+    from nlgauge.cli.inputs import check_output
+    from nlgauge.data.judgments import read_judgments
+    from nlgauge.data.writing import write_table
+    from nlgauge.errors import OptionError
+
+    for path in (output, ratings):
+        if path is not None:
+            check_output(path, [file])
+    if ratings is not None and ratings.resolve() == output.resolve():
+        raise OptionError(f"{ratings}: items and ratings are to go to one file; expected two names")
+    found = read_judgments(file, format)
+    write_table(found.items, output)
+    if ratings is not None:
+        write_table(found.ratings, ratings)
+    for note in found.notes:
+        print(f"nlgauge: note: {note}", file=sys.stderr)
+    scores = ", ".join(name for name in found.items.frame.columns if name == "human" or name.startswith("human_"))
+    print(
+        f"nlgauge: wrote {output}: {len(found.items):,} items ({found.format}) with {scores}"
+        + ("" if ratings is None else f"; {ratings}: {len(found.ratings):,} ratings"),
         file=sys.stderr,
     )
 

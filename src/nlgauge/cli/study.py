@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nlgauge.cli import inputs, study_huse, study_ruq
+from nlgauge.cli import inputs, study_agreement, study_huse, study_openmeva, study_ruq
 from nlgauge.cli import study_options as options
 from nlgauge.errors import OptionError
 
@@ -190,63 +190,6 @@ def ranking_command(
     options.show(study, format, chart)
 
 
-@app.command("correlation")
-def correlation_command(
-    files: options.Files,
-    truth: Annotated[str, typer.Option(metavar="COL", help="Column of human scores.")],
-    metric: inputs.Metrics = None,
-    column: options.Columns = None,
-    ratings: options.RatingsFile = None,
-    by: options.By = None,
-    tasks: options.Tasks = None,
-    decimals: options.Decimals = None,
-    format: options.Format = "text",
-    chart: options.Chart = None,
-    significance: options.Significance = True,
-    permutations: options.Permutations = 1000,
-    over: options.Over = "auto",
-    level: inputs.Level = 0.95,
-    resamples: inputs.Resamples = 1000,
-    seed: inputs.Seed = 12345,
-    input_format: inputs.InputFormat = "",
-    responses: inputs.Responses = None,
-    text: inputs.Text = None,
-    references: inputs.References = None,
-    references_separator: inputs.ReferencesSeparator = "",
-    id: inputs.Id = None,
-    context: inputs.Context = None,
-    empty_cells: inputs.EmptyCells = "error",
-    device: inputs.Device = "",
-    batch_size: inputs.BatchSize = 0,
-    threads: inputs.Threads = 0,
-    progress: inputs.Progress = True,
-) -> None:
-    """Agreement with people: Pearson, Spearman and Kendall, marked † below p = .1 and ‡ below p = .05.
-
-    Examples:
-
-      nlgauge study correlation systems.csv --truth human --column distinct --column ead --by dataset
-
-      nlgauge study correlation replies.csv --truth rating --text reply --references answer --context dialog -m dialog
-    """
-    from nlgauge.studies.correlation import correlation_study
-
-    options.check(format, chart, files)
-    inputs.use_machine(device, batch_size, threads)
-    study = correlation_study(
-        options.sources(
-            files, input_format, responses, id, context, empty_cells,
-            text=text, references=references, references_separator=references_separator,
-        ),
-        tuple(metric or ()),
-        truth=truth, columns=tuple(column or ()), ratings=ratings, significance=significance, permutations=permutations,
-        interval=options.interval(level, resamples, seed), by=by, decimals=decimals,
-        over=over,  # type: ignore[arg-type]
-        progress=progress, names=options.names(tasks),
-    )  # fmt: skip
-    options.show(study, format, chart)
-
-
 @app.command("nuggets")
 def nuggets_command(
     files: options.Files,
@@ -383,58 +326,7 @@ def length_bias_command(
     options.show(study, format, chart)
 
 
-@app.command("agreement")
-def agreement_command(
-    files: Annotated[list[str], typer.Argument(metavar="RATINGS...", help="Files of ratings.")],
-    level_of: Annotated[
-        str, typer.Option("--level-of-measurement", help="nominal, ordinal, interval or ratio.")
-    ] = "interval",
-    scale: Annotated[str, typer.Option(metavar="LOW:HIGH", help="Refuse ratings outside, as in 1:5.")] = "",
-    drop_below: Annotated[
-        float | None, typer.Option(help="Leave out raters who correlate less with the mean; the EAD paper: 0.65.")
-    ] = None,
-    leave_one_out: Annotated[
-        bool, typer.Option("--leave-one-out", help="Compare each rater with the mean of the others.")
-    ] = False,
-    rescale: Annotated[
-        str, typer.Option(metavar="LOW:HIGH", help="Map each rater's range to this one; the EAD paper: 0:10.")
-    ] = "",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the mean of every item: .jsonl, .csv or .parquet.")
-    ] = None,
-    item: Annotated[str, typer.Option(metavar="COL", help="Column of items.")] = "item",
-    rater: Annotated[str, typer.Option(metavar="COL", help="Column of raters.")] = "rater",
-    question: Annotated[str, typer.Option(metavar="COL", help="Column of questions.")] = "question",
-    value: Annotated[str, typer.Option(metavar="COL", help="Column of ratings; 'rating_*': one column a rater.")] = (
-        "value"
-    ),
-    tasks: options.Tasks = None,
-    format: options.Format = "text",
-    chart: options.Chart = None,
-    level: inputs.Level = 0.95,
-    resamples: inputs.Resamples = 1000,
-    seed: inputs.Seed = 12345,
-) -> None:
-    """Agreement of raters: Krippendorff's alpha, after a filter of raters and rescaling if asked for.
-
-    Example: nlgauge study agreement ratings.csv --scale 1:50 --drop-below 0.65 --rescale 0:10 -o scores.csv
-    """
-    from nlgauge.data.writing import write_table
-    from nlgauge.studies.agreement import agreement_study
-
-    options.check(format, chart, files)
-    if output is not None:
-        inputs.check_output(output, files)
-    study = agreement_study(
-        files, level=level_of, scale=options.ends(scale, "--scale"), drop_below=drop_below,  # type: ignore[arg-type]
-        leave_one_out=leave_one_out, rescale_to=options.ends(rescale, "--rescale"),
-        interval=options.interval(level, resamples, seed), names=options.names(tasks), item=item, rater=rater,
-        question=question, value=value,
-    )  # fmt: skip
-    if output is not None:
-        write_table(study.scores, output)
-    options.show(study, format, chart)
-
-
+study_agreement.register(app)
 study_huse.register(app)
+study_openmeva.register(app)
 study_ruq.register(app)

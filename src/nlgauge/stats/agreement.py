@@ -63,7 +63,7 @@ def rater_correlations(ratings: Array, *, leave_one_out: bool = False) -> Array:
     Liu et al. (2022, on EAD) drop workers who correlate below 0.65 with a mean that includes them; `leave_one_out`
     takes the mean of the others. NaN for raters who cannot be judged: fewer than 3 such items, or one side constant.
     """
-    ratings = _table(ratings)
+    ratings = rating_table(ratings)
     given = ~np.isnan(ratings)
     count, total = given.sum(axis=0), np.where(given, ratings, 0).sum(axis=0)
     found = np.full(len(ratings), np.nan)
@@ -83,7 +83,7 @@ def rescale(ratings: Array, *, low: float = 0.0, high: float = 10.0) -> Array:
     """
     if not low < high:
         raise OptionError(f"a scale from {low:g} to {high:g}; expected the low end to be below the high end")
-    ratings = _table(ratings)
+    ratings = rating_table(ratings)
     given = ~np.isnan(ratings)
     least = np.where(given, ratings, np.inf).min(axis=1, keepdims=True)
     span = np.where(given, ratings, -np.inf).max(axis=1, keepdims=True) - least
@@ -134,7 +134,8 @@ def _distances(values: Array, level: Level) -> Array:
     return share * share
 
 
-def _table(ratings: Array) -> Array:
+def rating_table(ratings: Array) -> Array:
+    """The ratings as a table of raters x items; an error where they are none, or infinite."""
     ratings = np.asarray(ratings, dtype=np.float64)
     if ratings.ndim != 2:
         raise DataError(
@@ -149,7 +150,7 @@ def _pairable(ratings: Array, level: Level) -> Array:
     """The items that two raters or more have rated; the others say nothing about agreement."""
     if level not in ("nominal", "ordinal", "interval", "ratio"):
         raise UnknownName.among("level of measurement", level, ("nominal", "ordinal", "interval", "ratio"))
-    ratings = _table(ratings)
+    ratings = rating_table(ratings)
     if level == "ratio" and (ratings < 0).any():
         raise DataError(f"a rating of {np.nanmin(ratings):g} on a ratio scale; expected 0 or more, or level 'interval'")
     paired = ratings[:, (~np.isnan(ratings)).sum(axis=0) > 1]
