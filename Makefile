@@ -77,6 +77,7 @@ papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/python -m papers.huse_coverage
 	$(BIN)/python -m papers.huse
 	$(BIN)/python -m papers.ruq
+	$(BIN)/python -m papers.openmeva
 	$(BIN)/python -m papers.content_metric
 
 clean:

@@ -71,6 +71,14 @@ def command(arguments: str, *, figure: str = "", work: Path | None = None) -> Ru
     return Run(f"nlgauge {arguments}{drawn}", json.loads(done.stdout))
 
 
+def do(arguments: str) -> None:
+    """Run `nlgauge ARGUMENTS`, a command that makes a file or a folder."""
+    print(f"papers: nlgauge {arguments}", file=sys.stderr, flush=True)
+    words = shlex.split(arguments.replace(DATA, str(data_folder())))
+    root = Path(__file__).parent.parent
+    subprocess.run([sys.executable, "-m", "nlgauge.cli.main", *words], cwd=root, stdout=sys.stderr, check=True)
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [header, ["---"] * len(header), *rows]

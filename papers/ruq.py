@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from nlgauge.data.dialogs import read_pairs
 from nlgauge.data.writing import write_table
 from nlgauge.engine.files import write_text
 from nlgauge.report.study_tables import short, show
-from papers.pages import DATA, DOCS, Run, command, data_folder, study, table
+from papers.pages import DATA, DOCS, Run, command, data_folder, do, study, table
 from papers.printed import printed
 
 OUT = DOCS / "ruq.md"
@@ -79,16 +77,15 @@ def train() -> str:
         for levers in LEVERS
     ]
     for words in commands:
-        print(f"papers: nlgauge {words}", file=sys.stderr, flush=True)
-        subprocess.run([sys.executable, "-m", "nlgauge.cli.main", *shlex.split(words)], cwd=ROOT, check=True)
+        do(words)
     return commands[0]
 
 
 INTRODUCTION = """# RUQ: do models prefer "I don't know."? (Khayrallah & Sedoc 2021)
 
 Small chat models that differ in the paper's levers, SmolLM2, metrics against references and people's ratings, and the
-entropy filter. Written by `make papers`. The paper's models and outputs were not released, and they were a hundred
-times larger than ours and trained on all of DailyDialog; what can be compared is the pattern.
+entropy filter. Written by `make papers`. The paper's models and outputs were not released; they have five layers of
+512 dimensions a side and learnt from all of DailyDialog, ours two of 128. What can be compared is the pattern.
 """
 
 
@@ -120,7 +117,9 @@ def _levers_part(sweep: Run, trained: str) -> str:
     rows = []
     for row in sweep.rows:
         cells = [f"{short(row[key], 3)} {show(row[f'{key}_ci'], 3)}" for key in ("ruq_train", "ruq_test")]
-        rows.append([str(row["model"]), *cells, *(f"{row[key]:.2f}" for key in others)])
+        rows.append(
+            [str(row["model"]), *cells, *(f"{row[key]:.{4 if key.startswith('ttr') else 2}f}" for key in others)]
+        )
     told: dict[str, Any] = printed()["ruq"]["models"]
     paper = [
         [
@@ -135,11 +134,17 @@ def _levers_part(sweep: Run, trained: str) -> str:
         f"before marks are removed. Six models with encoder and decoder, one after the other:\n\n```\nnlgauge {trained}"
         f"\n```\n\n{sweep.shown}\n\n"
         + table(["model", "RUQ-train", "RUQ-test", *others], rows)
-        + f"\n\n{sweep.notes}\n\n![RUQ of the models](figures/ruq-sweep.png)\n\nThe paper's two models on "
+        + f"\n\n{_told(sweep)}\n\n![RUQ of the models](figures/ruq-sweep.png)\n\nThe paper's two models on "
         "DailyDialog, in percent (Tables 1, 2, 8 and 9):\n\n"
         + table(["model", "smoothing", "dropout", "RUQ-train", "RUQ-test", "METEOR", "type/token 1 / 2 / 3"], paper)
         + f"\n\n{_pattern(sweep)}\n"
     )
+
+
+def _told(sweep: Run) -> str:
+    """The study's notes, those about a single model aside."""
+    names = tuple(str(row["model"]) for row in sweep.rows)
+    return "\n".join(line for line in sweep.notes.splitlines() if not line.removeprefix("- ").startswith(names))
 
 
 def _pattern(sweep: Run) -> str:
@@ -187,7 +192,7 @@ def _smollm2_part() -> str:
     return (
         "## SmolLM2\n\n```\n" + "\n".join(runs) + "\n```\n\n"
         + table(["score", "generic", "RUQ", "95 %", "prompts"], rows)
-        + "\n\nWhether the end counts, and which one, decides more than the model does.\n"
+        + "\n\nRUQ depends strongly on whether the end of a text counts, and on which end that is.\n"
     )  # fmt: skip
 
 
