@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tempfile
 import warnings
 from contextlib import suppress
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, OptionError
 
 _CHECK_BYTES = 16
+_WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
 
 
 def _check(data: bytes | memoryview) -> bytes:
@@ -27,7 +29,7 @@ def _code_digest() -> str:
     """A hash of NLGauge's own code: another version, or an edited one, starts with an empty cache."""
     package = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
-    for room in ("data", "text", "metrics", "models"):
+    for room in ("data", "text", "perturb", "metrics", "models"):
         for file in sorted((package / room).glob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -46,6 +48,21 @@ def file_digest(path: str) -> str:
         return _digest_of(path, stat.st_size, stat.st_mtime_ns)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
+
+
+def split_hash(spec: str) -> tuple[str, str]:
+    """A file and the hash that a signature claims for it, as in `stop.txt@0123456789ab`; empty where there is none."""
+    claim = _WITH_HASH.fullmatch(spec)
+    return (claim[1], claim[2]) if claim else (spec, "")
+
+
+def file_with_hash(spec: str, what: str) -> str:
+    """`file@hash`, checked against the file if there is a hash already; `what` names its content for the error."""
+    path, claimed = split_hash(spec)
+    digest = file_digest(path)[:12]
+    if claimed and claimed != digest:
+        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are other {what}")
+    return f"{path}@{digest}"
 
 
 def cache_folder() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import threading
 from abc import abstractmethod
 from collections import Counter
@@ -16,9 +15,9 @@ import msgspec
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.engine.cache import Cache, file_digest
+from nlgauge.engine.cache import Cache, file_with_hash
 from nlgauge.engine.store import BlobStore
-from nlgauge.errors import ModelError, OptionError
+from nlgauge.errors import ModelError
 from nlgauge.metrics.embedding import unit
 from nlgauge.metrics.reference_pairs import ReferencePairMetric, TextAndReference
 from nlgauge.models.embedder import Embedder, TokenVectors, load_embedder
@@ -26,7 +25,6 @@ from nlgauge.models.encoding import remembered
 
 Group = tuple[str, ...]
 
-_WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
 _CHARACTERS_AT_ONCE = 1 << 17
 _MOST_CHARACTERS_READ = 1 << 12
 _CHOSEN_LATER = {"references", "part", "scale"}
@@ -135,16 +133,6 @@ def _token_texts(text: str, encoding: Any) -> TokenTexts:
         places,
         tuple(text[slice(*spans[place])].strip().lower() for place in places.tolist()),
     )
-
-
-def file_with_hash(spec: str, what: str) -> str:
-    """`file@hash`, checked against the file if there is a hash already; `what` names its content for the error."""
-    claim = _WITH_HASH.fullmatch(spec)
-    path, claimed = (claim[1], claim[2]) if claim else (spec, "")
-    digest = file_digest(path)[:12]
-    if claimed and claimed != digest:
-        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are other {what}")
-    return f"{path}@{digest}"
 
 
 @lru_cache(maxsize=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +11,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.engine.cache import file_digest
-from nlgauge.errors import DataError, MissingExtra, OptionError
+from nlgauge.engine.cache import file_with_hash
+from nlgauge.errors import DataError, MissingExtra
 from nlgauge.metrics.base import Metric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Interval, Score
 
 Buckets = int | Literal["auto"]
-_WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
 _FEW_TEXTS_A_BUCKET = 5
 
 
@@ -182,7 +180,7 @@ class Mauve(Metric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.against:
-            object.__setattr__(self, "against", _with_hash(self.against))
+            object.__setattr__(self, "against", file_with_hash(self.against, "references"))
         refuse(
             self.buckets != "auto" and not (self.buckets.isdigit() and int(self.buckets) > 1),
             f"mauve:buckets={self.buckets}; expected auto or a number of clusters, 2 or more",
@@ -237,16 +235,6 @@ class Mauve(Metric):
         """Features of the references; the file is the one that the signature names, or an error."""
         from nlgauge.data.reading import Source
 
-        path = _with_hash(self.against).rpartition("@")[0]
+        path = file_with_hash(self.against, "references").rpartition("@")[0]
         texts = Source(path=path, extras=()).read().texts.to_list()
         return FeatureStats.of(texts, Batch.embed(self.model, texts)).in_order()
-
-
-def _with_hash(against: str) -> str:
-    """`file@hash`, checked against the file if there is a hash already."""
-    claim = _WITH_HASH.fullmatch(against)
-    path, claimed = (claim[1], claim[2]) if claim else (against, "")
-    digest = file_digest(path)[:12]
-    if claimed and claimed != digest:
-        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are other references")
-    return f"{path}@{digest}"

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from nlgauge.arrays import Array
+from nlgauge.engine.cache import file_with_hash
 from nlgauge.errors import DataError, ModelError
 from nlgauge.metrics.base import refuse
 from nlgauge.metrics.contextual import (
     ContextualMetric,
     TokenTexts,
     WeighedTokens,
-    file_with_hash,
     longest_of,
     token_texts,
 )

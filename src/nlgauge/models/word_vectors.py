@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,14 +10,13 @@ from pathlib import Path
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.engine.cache import file_digest
-from nlgauge.errors import DataError, OptionError
+from nlgauge.engine.cache import file_digest, file_with_hash, split_hash
+from nlgauge.errors import DataError
 from nlgauge.models.catalogue import CATALOGUE
 from nlgauge.models.fetch import model_identity, resolve_model
 from nlgauge.text.tokens import TokenTable
 
 _FILES = (".txt", ".vec")
-_WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def load_word_vectors(spec: str) -> WordVectors:
     name = spec.partition("@")[0]
     if name in CATALOGUE:
         return _from_folder(str(resolve_model(name)))
-    path = _split_hash(spec)[0]
+    path = split_hash(spec)[0]
     return _from_text(path, file_digest(path))
 
 
@@ -95,17 +93,12 @@ def _numbers(fields: list[str]) -> Array | None:
     return vector if np.isfinite(vector).all() else None
 
 
-def _split_hash(spec: str) -> tuple[str, str]:
-    claim = _WITH_HASH.fullmatch(spec)
-    return (claim[1], claim[2]) if claim else (spec, "")
-
-
 def is_word_vectors(spec: str) -> bool:
     """Whether a spec names word vectors rather than a model: a catalogue's, or a file."""
     name = spec.partition("@")[0]
     if name in CATALOGUE:
         return CATALOGUE[name].kind == "word vectors"
-    path = Path(_split_hash(spec)[0])
+    path = Path(split_hash(spec)[0])
     return path.is_file() or path.suffix in _FILES
 
 
@@ -113,8 +106,4 @@ def word_vectors_identity(spec: str) -> str:
     """`name@hash` of a catalogue's vectors, or `file@hash`, checked if there is a hash already."""
     if spec.partition("@")[0] in CATALOGUE:
         return model_identity(spec)
-    path, claimed = _split_hash(spec)
-    digest = file_digest(path)[:12]
-    if claimed and claimed != digest:
-        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are other word vectors")
-    return f"{path}@{digest}"
+    return file_with_hash(spec, "word vectors")
