@@ -179,3 +179,15 @@ def test_p_values_between_metrics_are_uniform_when_labels_are_shuffled(research_
         found = [permute_both(first, second, rng.permutation(labels), permutations=199).p for _ in range(300)]
         assert kstest(np.array(found, dtype=float), "uniform").pvalue > 0.01, (one, other)
         assert 0.02 < np.mean([p is not None and p < 0.05 for p in found]) < 0.09
+
+
+def test_metrics_of_overlap_tell_nothing_about_stories_as_table_11_prints(research_data: Path) -> None:
+    judged = nlgauge.read_judgments(research_data / "openmeva" / "mans_roc.json")
+    metrics = {"bleu": "bleu:smooth=none", "rouge-l": "rouge-l", "meteor": "meteor"}
+    study = nlgauge.correlation_study(judged.items, list(metrics.values()), truth="human", significance=False)
+    wanted = printed()["openmeva"]["table11"]
+    for name, row in zip(metrics, study.rows, strict=True):
+        assert row["n"] == 1000
+        assert row["pearson"] == pytest.approx(wanted[name][0], abs=0.03)
+        low, high = row["pearson_ci"]
+        assert low < 0 < high
