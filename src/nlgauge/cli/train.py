@@ -173,7 +173,9 @@ def train_command(
         raise OptionError(f"--{next(iter(asked))} goes with --from scratch; --from {start} has a shape already")
     prompting = None
     if template is not None or join is not None:
-        prompting = Prompting(_unescaped(template or "{context}"), None if join is None else _unescaped(join))
+        prompting = Prompting(
+            inputs.unescaped(template or "{context}"), None if join is None else inputs.unescaped(join)
+        )
     card = train_language_model(
         data,
         out,
@@ -365,10 +367,6 @@ def ruber_command(
 
 def _chosen(given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _unescaped(text: str) -> str:
-    return text.replace("\\n", "\n")
 
 
 def _say(line: str) -> None:
