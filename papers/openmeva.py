@@ -54,9 +54,10 @@ METRICS = {
 }
 WP_TRAINING, TESTED_ON = 700, 150
 READINGS = (
-    "Metrics with the same cluster are not told apart (p < .05). BLEU without smoothing and perplexity after the prompt "
-    "(`context=given`) were chosen with the print in sight: smoothed BLEU stands beside it, and the other two readings "
-    "of perplexity (`none`, `scored`) correlate less. One control with scrambled labels is one draw; other seeds differ."
+    "Metrics with the same cluster are not told apart (p < .05). BLEU without smoothing and perplexity after the "
+    "prompt (`context=given`) were chosen with the print in sight: smoothed BLEU stands beside it, and the other two "
+    "readings of perplexity (`none`, `scored`) correlate less. One control with scrambled labels is one draw; other "
+    "seeds differ."
 )
 DRIFT_COLUMNS = (
     "metric", "group", "trained_on", "n", "pearson", "pearson_ci", "spearman", "spearman_ci", "auc", "auc_ci", "spread",
