@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nlgauge.engine.files import write_text
+from nlgauge.models.negatives import NegativeMaker, Pool
 from nlgauge.models.training_data import read_texts
-from nlgauge.perturb.negatives import NegativeMaker, Pool
 from nlgauge.report.study_tables import short, show
 from papers.pages import DATA, DOCS, Run, data_folder, do, study, table
 from papers.printed import printed

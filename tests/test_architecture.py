@@ -15,12 +15,12 @@ MAY_IMPORT = {
     "stats": {"engine"},
     "data": {"engine"},
     "text": {"data", "engine"},
-    "perturb": {"data", "text", "engine"},
-    "models": {"data", "text", "perturb", "engine"},
+    "models": {"data", "text", "engine"},
     "metrics": {"data", "text", "models", "stats", "engine"},
+    "perturb": {"data", "text", "models", "metrics", "engine"},
     "studies": {"data", "text", "models", "metrics", "stats", "engine"},
-    "report": {"data", "text", "metrics", "stats", "studies", "engine"},
-    "cli": {"data", "text", "models", "metrics", "stats", "studies", "report", "engine"},
+    "report": {"data", "text", "metrics", "perturb", "stats", "studies", "engine"},
+    "cli": {"data", "text", "models", "metrics", "perturb", "stats", "studies", "report", "engine"},
 }
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlgauge.errors import DataError
-from nlgauge.perturb.negation import alterations
-from nlgauge.perturb.negatives import HOW_MANY, TECHNIQUES, Negative, NegativeMaker, Pool, read_antonyms
-from nlgauge.perturb.words import keywords, sentences
+from nlgauge.models.negatives import HOW_MANY, TECHNIQUES, Negative, NegativeMaker, Pool, read_antonyms
+from nlgauge.text.negation import alterations
+from nlgauge.text.words import keywords, sentences
 
 WHO = ("Anna", "Ben", "Carla", "David", "Eve", "Frank", "Gina", "Hugo")
 DID = ("bought", "found", "painted", "repaired", "sold")

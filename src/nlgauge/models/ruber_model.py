@@ -21,7 +21,7 @@ from nlgauge.models.runtime import Machine, import_torch
 from nlgauge.models.trained import set_head, trained_identity
 from nlgauge.models.training_data import Pair
 from nlgauge.models.training_run import read_trained
-from nlgauge.perturb.words import one_line, sentences
+from nlgauge.text.words import one_line, sentences
 
 TASK = "ruber"
 FIRST_SENTENCE, GIVEN = "first sentence", "given"

@@ -17,7 +17,7 @@ from nlgauge.models.encoding import in_batches, padded, remembered, tokenised
 from nlgauge.models.runtime import Machine, import_torch
 from nlgauge.models.trained import set_head, trained_identity
 from nlgauge.models.training_run import read_trained
-from nlgauge.perturb.words import one_line
+from nlgauge.text.words import one_line
 
 TASK = "union"
 

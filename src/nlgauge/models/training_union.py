@@ -20,6 +20,7 @@ from nlgauge.engine.cache import file_digest
 from nlgauge.errors import DataError, OptionError
 from nlgauge.models.encoding import padded, tokenised, window_of
 from nlgauge.models.fetch import resolve_model, weights_digest
+from nlgauge.models.negatives import TECHNIQUES, NegativeMaker, Pool, read_antonyms
 from nlgauge.models.runtime import import_torch
 from nlgauge.models.story_classifier import TASK
 from nlgauge.models.trained import save_head
@@ -27,8 +28,7 @@ from nlgauge.models.training import Measured, Say, Task, train
 from nlgauge.models.training_data import FEWEST_HELD_OUT, FEWEST_TEXTS, Corpus, read_texts
 from nlgauge.models.training_run import RunFolder, TrainingCard, TrainingSettings
 from nlgauge.models.training_tasks import _set_dropout
-from nlgauge.perturb.negatives import TECHNIQUES, NegativeMaker, Pool, read_antonyms
-from nlgauge.perturb.words import one_line
+from nlgauge.text.words import one_line
 
 UNION_SETTINGS = TrainingSettings(epochs=3, batch_size=16, learning_rate=1e-4, patience=3)
 SHORTEST_WINDOW = 16
@@ -215,7 +215,7 @@ def train_union(
 ) -> TrainingCard:
     """Train UNION's classifier on the stories of files; the folder `out` works as `union:model=FOLDER`.
 
-    Half of what it learns from are negatives of the stories (`nlgauge.perturb.negatives`). `scramble_labels` is a
+    Half of what it learns from are negatives of the stories (`nlgauge.models.negatives`). `scramble_labels` is a
     control: the two labels of a story and its negative are swapped for half of the stories, so that a held-out accuracy
     far from .5 would show a leak. A killed run goes on from its last checkpoint when it is called again with the same
     arguments.

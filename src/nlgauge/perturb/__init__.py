@@ -1,1 +1,30 @@
-"""Texts made worse on purpose, in ways that are known."""
+"""Texts changed on purpose, in ways that are known: to make them worse, or to leave their quality as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nlgauge.perturb.base import Edit, Perturbation, Perturbed, Unchanged, edited
+    from nlgauge.perturb.corpus import Corpus
+    from nlgauge.perturb.registry import create_perturbation, perturbation_names, register_perturbation
+    from nlgauge.perturb.story import Story
+
+_HOME = {
+    **dict.fromkeys(("Edit", "Perturbation", "Perturbed", "Unchanged", "edited"), "base"),
+    **dict.fromkeys(("create_perturbation", "perturbation_names", "register_perturbation"), "registry"),
+    "Corpus": "corpus",
+    "Story": "story",
+}
+__all__ = [
+    "Corpus", "Edit", "Perturbation", "Perturbed", "Story", "Unchanged", "create_perturbation", "edited",
+    "perturbation_names", "register_perturbation",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'nlgauge.perturb' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f"nlgauge.perturb.{_HOME[name]}"), name)

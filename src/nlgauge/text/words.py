@@ -1,4 +1,4 @@
-"""Sentences and words by rules and small tables: what perturbations need, without a tagger or a parser."""
+"""Sentences and words by rules and small tables, without a tagger or a parser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def _table(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_BREAK = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+")
+_BREAK = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+|\n\s*\n\s*")
 _ABBREVIATIONS = _table("mr. mrs. ms. dr. st. prof. sgt. lt. capt. gen. jr. sr. vs. etc. e.g. i.e. a.m. p.m. u.s. mt.")
 _INITIAL = re.compile(r"[A-Z]\.")
 _LETTER = re.compile(r"\w")
@@ -51,25 +51,34 @@ def one_line(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, tokenised or not; parts without a letter or digit stay with the sentence before.
+    """The sentences of a text, tokenised or not, with single spaces between their words."""
+    line = one_line(text)
+    return [line[start:end] for start, end in sentence_spans(line)]
 
-    A full stop after a title, a common abbreviation or an initial ends no sentence.
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Where the sentences of a text begin and end; parts without a letter or digit stay with the sentence before.
+
+    A full stop after a title, a common abbreviation or an initial ends no sentence; an empty line does.
     """
-    text = one_line(text)
-    found: list[str] = []
-    start = 0
+    found: list[tuple[int, int]] = []
+    start = len(text) - len(text.lstrip())
     for gap in [*_BREAK.finditer(text), None]:
         end = len(text) if gap is None else gap.end()
-        part = text[start:end].strip()
-        last = part.rsplit(" ", 1)[-1]
-        if gap is not None and (last.lower() in _ABBREVIATIONS or _INITIAL.fullmatch(last)):
+        part = text[start:end].rstrip()
+        last = part.split()[-1] if part else ""
+        if gap is not None and "\n" not in gap[0].strip(" ") and _ends_nothing(last):
             continue
         if found and not _LETTER.search(part):
-            found[-1] = f"{found[-1]} {part}".strip()
+            found[-1] = (found[-1][0], start + len(part)) if part else found[-1]
         elif part:
-            found.append(part)
+            found.append((start, start + len(part)))
         start = end
     return found
+
+
+def _ends_nothing(word: str) -> bool:
+    return word.lower() in _ABBREVIATIONS or _INITIAL.fullmatch(word) is not None
 
 
 def keywords(sentence: str) -> list[Keyword]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from nlgauge.perturb.words import AUXILIARIES, PARTICIPLES
+from nlgauge.text.words import AUXILIARIES, PARTICIPLES
 
 _HAVE = frozenset(("has", "have", "had"))
 _NEVER_SHORT = frozenset(("am", "may", "might", "shall"))

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from nlgauge.data.files import decode_utf8, display_name, open_bytes
 from nlgauge.errors import DataError
-from nlgauge.perturb.negation import alterations
-from nlgauge.perturb.words import keywords, one_line, sentences
+from nlgauge.text.negation import alterations
+from nlgauge.text.words import keywords, one_line, sentences
 
 TECHNIQUES = {"repetition": 0.1, "substitution": 0.3, "reordering": 0.4, "negation": 0.2}
 HOW_MANY = {1: 0.5, 2: 0.2, 3: 0.2, 4: 0.1}

@@ -1,0 +1,69 @@
+"""A text as perturbations see it: its sentences, and its tokens with tags and grammatical relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain
+
+from nlgauge.perturb.parser import Parsed, Token, parse
+from nlgauge.text.words import sentence_spans
+
+
+class Story:
+    """A text with character spans of its sentences and, parsed when first asked for, its tokens."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def sentences(self) -> tuple[tuple[int, int], ...]:
+        """Where each sentence begins and ends."""
+        return tuple(sentence_spans(self.text))
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """All tokens, with places in the text; a token's `head` is the index of another, or its own for a root."""
+        return self._placed(parse([self.sentence(number) for number in range(len(self.sentences))]))
+
+    def sentence(self, number: int) -> str:
+        """The characters of a sentence."""
+        start, end = self.sentences[number]
+        return self.text[start:end]
+
+    def tokens_of(self, number: int) -> list[Token]:
+        """The tokens of a sentence."""
+        return [token for token in self.tokens if token.sentence == number]
+
+    def _placed(self, parses: Sequence[Parsed]) -> tuple[Token, ...]:
+        found: list[Token] = []
+        for sentence, ((start, _), parsed) in enumerate(zip(self.sentences, parses, strict=True)):
+            first = len(found)
+            found += [
+                token._replace(
+                    start=start + token.start,
+                    end=start + token.end,
+                    head=first + token.head,
+                    sentence=sentence,
+                    place=first + number,
+                )
+                for number, token in enumerate(parsed)
+            ]
+        return tuple(found)
+
+
+def parse_all(stories: Iterable[Story]) -> None:
+    """Parse many stories at once, each distinct sentence a single time; slow one by one."""
+    waiting = [story for story in stories if "tokens" not in story.__dict__]
+    lines = {line for story in waiting for line in map(story.sentence, range(len(story.sentences)))}
+    ordered = sorted(lines)
+    known = dict(zip(ordered, parse(ordered), strict=True))
+    for story in waiting:
+        story.__dict__["tokens"] = story._placed(
+            [known[story.sentence(number)] for number in range(len(story.sentences))]
+        )
+
+
+def words_of(stories: Iterable[Story]) -> Iterable[Token]:
+    """The tokens of all stories."""
+    return chain.from_iterable(story.tokens for story in stories)
