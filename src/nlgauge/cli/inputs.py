@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, overload
 
 import typer
 
@@ -117,9 +117,17 @@ def chunk_bytes(megabytes: float) -> int:
     return max(1, int(megabytes * (1 << 20)))
 
 
-def unescaped(separator: str) -> str:
+@overload
+def unescaped(typed: str) -> str: ...
+
+
+@overload
+def unescaped(typed: None) -> None: ...
+
+
+def unescaped(typed: str | None) -> str | None:
     r"""A separator as typed, with `\t` and `\n` for a tab and a line end."""
-    return separator.replace(r"\t", "\t").replace(r"\n", "\n")
+    return None if typed is None else typed.replace(r"\t", "\t").replace(r"\n", "\n")
 
 
 def make_sources(

@@ -240,8 +240,9 @@ def _settings(
 
     return {
         "generics": [*(generic or ()), *_lines(generics)] or GENERICS, "find_generics": find_generics,
-        "normalise": normalise, "end": _unescaped(end), "ties": ties, "beam": beam, "max_new_tokens": max_new_tokens,
-        "template": _unescaped(template), "join": _unescaped(join), "limit": limit or None,
+        "normalise": normalise, "end": inputs.unescaped(end), "ties": ties, "beam": beam,
+        "max_new_tokens": max_new_tokens, "template": inputs.unescaped(template), "join": inputs.unescaped(join),
+        "limit": limit or None,
     }  # fmt: skip
 
 
@@ -255,7 +256,3 @@ def _lines(file: str | None) -> list[str]:
     if not texts:
         raise DataError("no generic response; expected one a line", file=file)
     return texts
-
-
-def _unescaped(text: str | None) -> str | None:
-    return None if text is None else text.replace("\\n", "\n")

@@ -173,9 +173,7 @@ def train_command(
         raise OptionError(f"--{next(iter(asked))} goes with --from scratch; --from {start} has a shape already")
     prompting = None
     if template is not None or join is not None:
-        prompting = Prompting(
-            inputs.unescaped(template or "{context}"), None if join is None else inputs.unescaped(join)
-        )
+        prompting = Prompting(inputs.unescaped(template or "{context}"), inputs.unescaped(join))
     card = train_language_model(
         data,
         out,

@@ -41,6 +41,7 @@ _BUILT_IN = {
     "bleurt": "nlgauge.metrics.bleurt:Bleurt",
     "union": "nlgauge.metrics.union:Union",
     "ruber": "nlgauge.metrics.ruber:Ruber",
+    "relatedness": "nlgauge.metrics.relatedness:Relatedness",
     "column": "nlgauge.metrics.column:ColumnMetric",
 }
 _DIALOG_BLEU = tuple(f"bleu:n={n},case=lower" for n in range(1, 5))

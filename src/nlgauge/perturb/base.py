@@ -14,6 +14,7 @@ from nlgauge.errors import OptionError
 from nlgauge.metrics import options
 from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.corpus import Corpus
+from nlgauge.perturb.parser import parser_name
 from nlgauge.perturb.story import Story
 from nlgauge.text.words import sentence_spans
 
@@ -123,8 +124,10 @@ class Perturbation(ABC):
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:
         """The text changed, or why not. All chance comes from `draw`."""
 
-    def prepare(self) -> None:  # noqa: B027 - most need nothing
+    def prepare(self) -> None:
         """Raise the error that says what to install or fetch, where this needs more than the machine has."""
+        if self.parses:
+            parser_name()
 
     def warm(self, stories: Sequence[Story]) -> None:  # noqa: B027 - most need nothing
         """Compute for many stories at once what is slow one by one."""

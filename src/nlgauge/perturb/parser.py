@@ -44,7 +44,7 @@ def parse(sentences: Sequence[str]) -> list[Parsed]:
     if not sentences:
         return []
     name = parser_name()
-    store = BlobStore(f"parses-{name}")
+    store = BlobStore(f"parses-1-{name}")
     keys = [hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).digest() for line in sentences]
     known = {key: _unpacked(value) for key, value in store.get_many(sorted(set(keys))).items()}
     missing = {key: line for key, line in zip(keys, sentences, strict=True) if key not in known}
