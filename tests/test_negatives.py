@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from nlgauge.errors import DataError
 from nlgauge.models.negatives import HOW_MANY, TECHNIQUES, Negative, NegativeMaker, Pool, read_antonyms
 from nlgauge.text.negation import alterations
-from nlgauge.text.words import keywords, sentences
+from nlgauge.text.words import keywords, sentence_spans, sentences
 
 WHO = ("Anna", "Ben", "Carla", "David", "Eve", "Frank", "Gina", "Hugo")
 DID = ("bought", "found", "painted", "repaired", "sold")
@@ -186,3 +187,17 @@ def test_keywords_have_a_rough_class() -> None:
 def test_ten_thousand_words_are_no_trouble() -> None:
     long = " ".join(f"Day {number} was long." for number in range(2500))
     assert made(MAKER, long).text != long
+
+
+def test_sentence_spans_leave_every_character_in_its_place() -> None:
+    text = ' "Stop!" he said.  Dr. No\nleft.\n\nA title\n\nThe end '
+    assert [text[a:b] for a, b in sentence_spans(text)] == ['"Stop!" he said.', "Dr. No\nleft.", "A title", "The end"]
+
+
+@given(st.text(alphabet='ab. !"\nA', max_size=40))
+def test_sentences_are_the_spans_of_the_text_on_one_line(text: str) -> None:
+    spans = sentence_spans(text)
+    assert all(a < b and text[a:b].strip() == text[a:b] for a, b in spans)
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
+    covered = {i for a, b in spans for i in range(a, b)}
+    assert all(i in covered or c.isspace() for i, c in enumerate(text)) or not any(c.isalpha() for c in text)

@@ -23,13 +23,12 @@ from nlgauge.errors import DataError, MissingExtra, ModelError, OptionError
 from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.base import SEED, Perturbation, Perturbed, draw_for
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.grammar import Grammar
+from nlgauge.perturb.grammar import Grammar, create_grammar
 from nlgauge.perturb.story import Story, parse_all
 
 FORMAT = "nlgauge-suite-1"
 _AT_ONCE = 100
 Row = dict[str, Any]
-Say = Callable[[str], None]
 
 
 class HumanStory(NamedTuple):
@@ -100,7 +99,8 @@ def build_suite(
     """
     _check(texts, perturbations)
     usable, skipped = _usable(perturbations)
-    judge = Grammar.of(grammar)
+    judge = create_grammar(grammar)
+    judge.prepare()
     chunks = [list(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
     words = any(one.uses_words for one in usable)
     parse = any(one.parses for one in usable)
@@ -116,7 +116,7 @@ def build_suite(
     rows = [one._asdict() for one in texts]
     digest = hashlib.sha256(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
     signature = Signature(
-        "suite", {"data": digest[:12], "aspects": "+".join(one.name for one in usable), "grammar": judge.identity,
+        "suite", {"data": digest[:12], "aspects": "+".join(one.name for one in usable), "grammar": _described(judge),
                   "seed": str(seed)},
     )  # fmt: skip
     manifest = {
@@ -133,6 +133,10 @@ def build_suite(
         | _lengths([row for row in invariance if row["label"]], "source", {"human": "human", "incoherent": "dis"}),
     }
     return Suite(rows, discrimination, invariance, manifest, skipped)
+
+
+def _described(grammar: Grammar) -> str:
+    return "/".join([grammar.name, *(f"{key}={value}" for key, value in grammar.facts().items())])
 
 
 def _check(texts: Sequence[HumanStory], perturbations: Sequence[Perturbation]) -> None:
@@ -261,10 +265,16 @@ class _Maker:
         if not perturbation.filtered:
             return found
         lines = sorted({line for one in found.values() for line in one.changed_sentences()})
-        accepted = dict(zip(lines, self.grammar.accepts(lines), strict=True))
-        kept = {id: one for id, one in found.items() if all(accepted[line] for line in one.changed_sentences())}
-        for id in found.keys() - kept.keys():
-            made.count(test, key, f"dropped:{found[id].rule}")
+        verdict = dict(zip(lines, self.grammar.verdicts(lines), strict=True))
+        kept: dict[str, Perturbed] = {}
+        for id, one in found.items():
+            verdicts = {verdict[line] for line in one.changed_sentences()}
+            if "ungrammatical" in verdicts:
+                made.count(test, key, f"dropped:{one.rule}")
+                continue
+            kept[id] = one
+            if "unjudged" in verdicts:
+                made.count(test, key, "unjudged")
         return kept
 
 
@@ -296,11 +306,12 @@ def _tables(counts: dict[str, Counter[str]], test: str, perturbations: Sequence[
                 if colon:
                     parts[head][tail] = number
             made, dropped = sum(parts["made"].values()), sum(parts["dropped"].values())
-            row = {"coherent": counter["coherent"]} if test == "discrimination" else {}
+            row: Row = {"coherent": counter["coherent"]} if test == "discrimination" else {}
             row |= {
                 "kept": made - dropped,
                 "made": made,
                 "dropped_by_grammar": dropped,
+                "kept_unjudged": counter["unjudged"],
                 "rules": {
                     rule: {"made": number, "dropped": parts["dropped"].get(rule, 0)}
                     for rule, number in parts["made"].items()

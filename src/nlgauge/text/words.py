@@ -59,7 +59,8 @@ def sentences(text: str) -> list[str]:
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Where the sentences of a text begin and end; parts without a letter or digit stay with the sentence before.
 
-    A full stop after a title, a common abbreviation or an initial ends no sentence; an empty line does.
+    A full stop after a title, a common abbreviation or an initial ends no sentence, nor does a closing quotation mark
+    before a small letter ("Stop!" he said); an empty line does.
     """
     found: list[tuple[int, int]] = []
     start = len(text) - len(text.lstrip())
@@ -67,8 +68,10 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
         end = len(text) if gap is None else gap.end()
         part = text[start:end].rstrip()
         last = part.split()[-1] if part else ""
-        if gap is not None and "\n" not in gap[0].strip(" ") and _ends_nothing(last):
-            continue
+        if gap is not None and gap[0].count("\n") < 2:
+            quoted = gap[0].strip() != "" and text[end : end + 1].islower()
+            if quoted or _ends_nothing(last):
+                continue
         if found and not _LETTER.search(part):
             found[-1] = (found[-1][0], start + len(part)) if part else found[-1]
         elif part:

@@ -1,0 +1,300 @@
+"""Writes `docs/papers/openmeva-suite.md`: suites of test texts, discrimination and invariance (paper 4)."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from nlgauge.engine.files import write_text
+from nlgauge.models.training_data import read_texts
+from nlgauge.perturb.registry import COHERENCE, ROBUSTNESS
+from nlgauge.report.study_tables import show
+from papers.openmeva import ANTONYMS, ROC, WORK, WP_TRAINING
+from papers.pages import DATA, DOCS, Run, data_folder, do, study, table
+from papers.printed import printed
+
+OUT = DOCS / "openmeva-suite.md"
+ROOT = Path(__file__).parent.parent
+TRAINING = {
+    "union": f"train union --data {ROC} {ANTONYMS} --out {WORK}/union --epochs 2 --threads 1",
+    "union-wp": f"train union --data {WORK}/wp-train.txt {ANTONYMS} --out {WORK}/union-wp --epochs 2 --threads 1",
+    "ruber": f"train ruber --data {ROC} --encoder minilm --out {WORK}/ruber --threads 1",
+    "tuned": f"train lm --data {ROC} --from smollm2 --out {WORK}/tuned --limit 600 --max-steps 40 --batch-size 8 "
+    "--evaluate-every 20 --threads 1",
+    "tuned-wp": f"train lm --data {WORK}/wp-train.txt --from smollm2 --out {WORK}/tuned-wp --limit 300 --max-steps 40 "
+    "--batch-size 4 --window 200 --evaluate-every 20 --threads 1",
+}
+CONCEPTS = f"--conceptnet {DATA}/conceptnet/triples_100k.txt"
+SUITES = {
+    "roc": f"{WORK}/roc-stories.jsonl --first-sentence {CONCEPTS} -o {WORK}/suite-roc --name roc",
+    "wp": f"{WORK}/wp-stories.jsonl --text story --context prompt --max-words 200 {CONCEPTS} -o {WORK}/suite-wp "
+    "--name wp",
+    "wp-held": f"{WORK}/wp-held.jsonl --text story --context prompt --max-words 200 {CONCEPTS} -o {WORK}/suite-wp-held "
+    "--name wp",
+}
+LIMITS = {"roc": 200, "wp-held": 60}
+SOURCES = ("human", "incoherent")
+
+
+def metrics_of(corpus: str) -> dict[str, str]:
+    """Metrics by the names of the page; trained ones learnt from the corpus."""
+    ending = "-wp" if corpus.startswith("wp") else ""
+    return {
+        "ppl pretrained": "ppl:model=smollm2",
+        "ppl fine-tuned": f"ppl:model={WORK}/tuned{ending}",
+        "ruber unreferenced": f"ruber:model={WORK}/ruber,part=unreferenced",
+        "union": f"union:model={WORK}/union{ending}",
+        "relatedness": "relatedness",
+        "distinct": "distinct",
+        "entropy": "entropy",
+        "compression": "compression",
+        "ead": "ead",
+    }
+
+
+INTRODUCTION = """# OpenMEVA's tests of coherence and robustness (Guan et al. 2021, sections 3.2, 4.4 and 4.5)
+
+Suites as AutoS is built, from 5,000 ROC stories (the first sentence is the input) and from 1,000 WritingPrompts stories
+cut within 200 words. Written by `make papers`. The paper's texts come from its own test splits, its paraphrases from
+neural translation, its grammar filter from a classifier trained on CoLA; ours are round trips of apertium
+(English-Esperanto-English) and link-grammar, which must accept every changed sentence. Metrics read with MiniLM and
+SmolLM2 in place of BERT and GPT-2. 40 of the 5,000 ROC stories also stand in the text that UNION, RUBER and the
+fine-tuned model learnt from. WritingPrompts is tested on the 300 stories that nothing was trained on.
+"""
+
+
+def main() -> int:
+    """Prepare data, train, build suites, run both studies and write the page."""
+    prepare()
+    for command in TRAINING.values():
+        do(command)
+    minutes = {name: build(name, command) for name, command in SUITES.items()}
+    parts = [INTRODUCTION, _counts_part(minutes)]
+    found: dict[str, tuple[Run, Run]] = {}
+    for corpus, limit in LIMITS.items():
+        specs = " ".join(f"-m {spec}" for spec in metrics_of(corpus).values())
+        places = f"{WORK}/suite-{corpus} {specs} --limit {limit}"
+        found[corpus] = (
+            study(f"discrimination {places}", figure=f"openmeva-discrimination-{corpus}.png"),
+            study(f"invariance {places}", figure=f"openmeva-invariance-{corpus}.png"),
+        )
+    parts += [_discrimination_part(corpus, run[0]) for corpus, run in found.items()]
+    parts += [_invariance_part(corpus, run[1]) for corpus, run in found.items()]
+    parts.append(_findings_part(found))
+    write_text(OUT, "\n".join(parts))
+    print(f"papers: wrote {OUT}", file=sys.stderr)
+    return 0
+
+
+def prepare() -> None:
+    """Stories of both corpora with ids, as the suites read them."""
+    (ROOT / WORK).mkdir(parents=True, exist_ok=True)
+    roc = read_texts([str(data_folder() / "rocstories/roc_5000.json")])
+    _write("roc-stories", [{"id": f"roc-{number}", "text": text} for number, text in enumerate(roc, 1)])
+    lines = (data_folder() / "writingprompts/stories_1000.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row["id"] = f"wp-{row['id']}"
+    _write("wp-stories", rows)
+    _write("wp-held", rows[WP_TRAINING:])
+    train = "".join(" ".join(row["story"].split()) + "\n" for row in rows[:WP_TRAINING])
+    write_text(ROOT / WORK / "wp-train.txt", train)
+
+
+def _write(name: str, rows: list[dict[str, Any]]) -> None:
+    write_text(ROOT / WORK / f"{name}.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+
+
+def build(name: str, command: str) -> str:
+    """Build a suite unless it is there; the minutes that it took."""
+    folder = ROOT / WORK / f"suite-{name}"
+    note = folder.with_suffix(".minutes")
+    if not (folder / "manifest.json").exists() or not note.exists():
+        started = time.monotonic()
+        do(f"perturb build {command}")
+        write_text(note, f"{(time.monotonic() - started) / 60:.1f}")
+    return note.read_text()
+
+
+def manifest_of(name: str) -> dict[str, Any]:
+    """What a suite says about itself."""
+    found: dict[str, Any] = json.loads((ROOT / WORK / f"suite-{name}/manifest.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _counts_part(minutes: dict[str, str]) -> str:
+    parts = ["## The suites\n"]
+    for name in ("roc", "wp"):
+        made = manifest_of(name)
+        wanted = printed()["openmeva"]["table6"][name]
+        rows = []
+        for place, aspect in enumerate(COHERENCE):
+            row = made["discrimination"].get(aspect)
+            if row is not None:
+                rows.append(
+                    [aspect, str(row["coherent"]), str(row["made"]), *_dropped(row), str(row["kept"]), _rules(row),
+                     f"{wanted['coherent'][place]:,} / {wanted['incoherent'][place]:,}"]
+                )  # fmt: skip
+        counts = printed()["openmeva"]["table7"][name]["count"]
+        for place, aspect in enumerate(ROBUSTNESS):
+            for step, source in enumerate(SOURCES):
+                row = made["invariance"].get(f"{aspect} {source}")
+                if row is not None:
+                    rows.append(
+                        [f"{aspect}, {source}", "-", str(row["made"]), *_dropped(row), str(row["kept"]), _rules(row),
+                         f"{counts[2 * place + step]:,}"]
+                    )  # fmt: skip
+        every = [*made["discrimination"].values(), *made["invariance"].values()]
+        total, dropped = sum(row["made"] for row in every), sum(row["dropped_by_grammar"] for row in every)
+        head = ["aspect", "coherent", "made", "dropped", "share", "kept", "techniques (made, dropped)", "printed"]
+        words = ", ".join(f"{kind} {one['context']} + {one['text']}" for kind, one in made["words"].items())
+        parts.append(
+            f"### {name}\n\n```\nnlgauge perturb build {SUITES[name]}\n```\n\n{made['stories']:,} stories, "
+            f"{minutes[name]} minutes; the grammar filter dropped {dropped:,} of {total:,} ({dropped / total:.1%}). "
+            f"Mean words of inputs + texts: {words}.\n\nSignature: `{made['signature']}`\n\n{table(head, rows)}\n"
+        )
+    return "\n".join(parts)
+
+
+def _dropped(row: dict[str, Any]) -> tuple[str, str]:
+    share = row["dropped_by_grammar"] / row["made"] if row["made"] else None
+    return str(row["dropped_by_grammar"]), show(share)
+
+
+def _rules(row: dict[str, Any]) -> str:
+    return ", ".join(f"{rule} {one['made']}, {one['dropped']}" for rule, one in row["rules"].items()) or "-"
+
+
+def _discrimination_part(corpus: str, run: Run) -> str:
+    task = corpus.removesuffix("-held")
+    wanted = printed()["openmeva"]["table6"][task]
+    names = list(metrics_of(corpus))
+    found = by_metric(run, names)
+    aspects = [*COHERENCE, "average"]
+    rows = []
+    for name in names:
+        rows.append([name, *(show(value(found, name, aspect, "pearson")) for aspect in aspects)])
+        if name in wanted:
+            mean = sum(wanted[name]) / len(wanted[name])
+            rows.append([f"{name}, printed", *(show(float(one)) for one in [*wanted[name], mean])])
+    accuracy = [[name, *(show(value(found, name, aspect, "paired_accuracy")) for aspect in aspects)] for name in names]
+    areas = [[name, *(show(value(found, name, aspect, "auc")) for aspect in aspects)] for name in names]
+    return (
+        f"## Table 6, {task}: discrimination\n\n{run.shown}\n\nPearson's correlation of score and label:\n\n"
+        f"{table(['metric', *aspects], rows)}\n\nShare of incoherent texts that score below their own original:\n\n"
+        f"{table(['metric', *aspects], accuracy)}\n\nArea under the ROC curve:\n\n"
+        f"{table(['metric', *aspects], areas)}\n\n"
+        f"{run.notes}\n\n![Discrimination](figures/openmeva-discrimination-{corpus}.png)\n"
+    )
+
+
+def _invariance_part(corpus: str, run: Run) -> str:
+    task = corpus.removesuffix("-held")
+    wanted = printed()["openmeva"]["table7"][task]
+    names = list(metrics_of(corpus))
+    places = [(aspect, source) for aspect in ROBUSTNESS for source in SOURCES]
+    found = by_metric(run, names)
+    rows, changes = [], []
+    for name in names:
+        rows.append([name, *(show(value(found, name, place, "pearson")) for place in places)])
+        if name in wanted:
+            rows.append([f"{name}, printed", *(show(float(one)) for one in wanted[name])])
+        changes.append([name, *(show(value(found, name, place, "mean_change")) for place in places)])
+    head = ["metric", *(f"{aspect}, {source}" for aspect, source in places)]
+    return (
+        f"## Table 7, {task}: invariance\n\n{run.shown}\n\nPearson's correlation of score and label (near 0 is robust):"
+        f"\n\n{table(head, rows)}\n\nMean absolute change in standard deviations of the originals:\n\n"
+        f"{table(head, changes)}\n\n{run.notes}\n\n![Invariance](figures/openmeva-invariance-{corpus}.png)\n"
+    )
+
+
+Found = dict[tuple[str, Any], dict[str, Any]]
+
+
+def by_metric(run: Run, names: list[str]) -> Found:
+    """Rows by the page's metric names and aspect (with the source, where rows have one)."""
+    labels = list(dict.fromkeys(row["metric"] for row in run.rows))
+    title = dict(zip(labels, names, strict=True))
+    return {
+        (title[row["metric"]], (row["aspect"], row["source"]) if "source" in row else row["aspect"]): row
+        for row in run.rows
+    }
+
+
+def value(found: Found, name: str, place: Any, key: str) -> float | None:
+    """A number of the page, or None where a suite has no such texts."""
+    number: float | None = found.get((name, place), {}).get(key)
+    return number
+
+
+def _findings_part(found: dict[str, tuple[Run, Run]]) -> str:
+    """The paper's findings one by one, with the numbers that speak for or against them here."""
+    lines = ["## The paper's findings, one by one\n"]
+    for corpus, (first, second) in found.items():
+        names = list(metrics_of(corpus))
+        told, kept = by_metric(first, names), by_metric(second, names)
+        paper = names[:4]
+        lines.append(f"### {corpus.removesuffix('-held')}\n")
+        repeated = {n: value(told, n, "lexical-repetition", "pearson") for n in paper}
+        lines.append(_finding(
+            "perplexity misses repetition; pretrained, it even prefers it",
+            _below(repeated["ppl pretrained"], 0.0), "lexical repetition", repeated,
+        ))  # fmt: skip
+        averages = {n: value(told, n, "average", "pearson") for n in paper}
+        best = sorted(paper, key=lambda n: -(averages[n] or 0.0))
+        lines.append(_finding(
+            "fine-tuned perplexity and UNION have the best averages, RU-BERT the worst",
+            set(best[:2]) == {"ppl fine-tuned", "union"} and best[-1] == "ruber unreferenced", "averages", averages,
+        ))  # fmt: skip
+        easy, hard = ("character-behaviour", "common-sense"), ("consistency", "causal", "temporal")
+        means = {
+            f"{n}, {kind}": _mean([value(told, n, aspect, "pearson") for aspect in aspects])
+            for n in ("ppl pretrained", "ppl fine-tuned", "union")
+            for kind, aspects in (("character and common sense", easy), ("consistency, causal, temporal", hard))
+        }
+        pairs = list(means.values())
+        holds = all((a or 0.0) > (b or 0.0) for a, b in zip(pairs[::2], pairs[1::2], strict=True))
+        lines.append(_finding(
+            "metrics see wrong characters and broken common sense better than inconsistency, causes and times",
+            holds, "mean correlations", means,
+        ))  # fmt: skip
+        robust = {
+            n: _mean(
+                [abs(v) for a in ROBUSTNESS for s in SOURCES if (v := value(kept, n, (a, s), "pearson")) is not None]
+            )
+            for n in paper
+        }
+        lines.append(_finding(
+            "RU-BERT is the most robust (it hardly reacts to anything)",
+            min(robust, key=lambda n: robust[n] or 0.0) == "ruber unreferenced", "mean absolute correlations", robust,
+        ))  # fmt: skip
+        for n in ("ppl pretrained", "ppl fine-tuned", "union"):
+            by_aspect = {a: abs(value(kept, n, (a, "human"), "pearson") or 0.0) for a in ROBUSTNESS}
+            order = sorted(by_aspect, key=lambda a: by_aspect[a])
+            lines.append(_finding(
+                f"{n} is most sensitive to typos, least to contractions (human stories)",
+                order[-1] == "typos" and order[0] == "contractions", "absolute correlations", dict(by_aspect),
+            ))  # fmt: skip
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _finding(claim: str, holds: bool, what: str, numbers: dict[str, float | None]) -> str:
+    shown = ", ".join(f"{name} {show(number)}" for name, number in numbers.items())
+    return f"- {claim}: **{'found here too' if holds else 'not found here'}** ({what}: {shown})"
+
+
+def _below(number: float | None, bound: float) -> bool:
+    return number is not None and number < bound
+
+
+def _mean(numbers: list[float | None]) -> float | None:
+    known = [one for one in numbers if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
