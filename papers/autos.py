@@ -35,7 +35,7 @@ SUITES = {
     "wp-held": f"{WORK}/wp-held.jsonl --text story --context prompt --max-words 200 {CONCEPTS} -o {WORK}/suite-wp-held "
     "--name wp",
 }
-LIMITS = {"roc": 200, "wp-held": 60}
+LIMITS = {"roc": 400, "wp-held": 120}
 SOURCES = ("human", "incoherent")
 
 

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "models": {"data", "text", "engine"},
     "metrics": {"data", "text", "models", "stats", "engine"},
     "perturb": {"data", "text", "models", "metrics", "engine"},
-    "studies": {"data", "text", "models", "metrics", "stats", "engine"},
+    "studies": {"data", "text", "models", "metrics", "perturb", "stats", "engine"},
     "report": {"data", "text", "metrics", "perturb", "stats", "studies", "engine"},
     "cli": {"data", "text", "models", "metrics", "perturb", "stats", "studies", "report", "engine"},
 }

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from nlgauge.studies.content import content_test
     from nlgauge.studies.correlation import correlation_study
     from nlgauge.studies.decoding import decoding_test
+    from nlgauge.studies.discrimination import discrimination_test
     from nlgauge.studies.drift import dataset_drift, model_drift
     from nlgauge.studies.entropy_filter import entropy_filter
     from nlgauge.studies.huse import huse
     from nlgauge.studies.huse_data import HuseOptions
     from nlgauge.studies.huse_stability import huse_stability
     from nlgauge.studies.improvement import improvement_study
+    from nlgauge.studies.invariance import invariance_test
     from nlgauge.studies.length_bias import length_bias
     from nlgauge.studies.nuggets import build_nuggets
     from nlgauge.studies.ranking import ranking_test
@@ -64,10 +66,12 @@ _PUBLIC = {
     "create_metric": "nlgauge.metrics.registry",
     "dataset_drift": "nlgauge.studies.drift",
     "decoding_test": "nlgauge.studies.decoding",
+    "discrimination_test": "nlgauge.studies.discrimination",
     "entropy_filter": "nlgauge.studies.entropy_filter",
     "huse": "nlgauge.studies.huse",
     "huse_stability": "nlgauge.studies.huse_stability",
     "improvement_study": "nlgauge.studies.improvement",
+    "invariance_test": "nlgauge.studies.invariance",
     "length_bias": "nlgauge.studies.length_bias",
     "metric_names": "nlgauge.metrics.registry",
     "model_drift": "nlgauge.studies.drift",
@@ -111,10 +115,12 @@ __all__ = [
     "create_metric",
     "dataset_drift",
     "decoding_test",
+    "discrimination_test",
     "entropy_filter",
     "huse",
     "huse_stability",
     "improvement_study",
+    "invariance_test",
     "length_bias",
     "metric_names",
     "model_drift",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nlgauge.cli import inputs, study_agreement, study_huse, study_openmeva, study_ruq
+from nlgauge.cli import inputs, study_agreement, study_huse, study_openmeva, study_perturb, study_ruq
 from nlgauge.cli import study_options as options
 from nlgauge.errors import OptionError
 
@@ -329,4 +329,5 @@ def length_bias_command(
 study_agreement.register(app)
 study_huse.register(app)
 study_openmeva.register(app)
+study_perturb.register(app)
 study_ruq.register(app)
