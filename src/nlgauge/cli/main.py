@@ -25,6 +25,7 @@ COMMANDS = {
     "metrics": ("metrics:app", "List metrics, or show one in full."),
     "models": ("models:app", "List, fetch, locate and remove models."),
     "train": ("train:app", "Train models on your own texts."),
+    "perturb": ("perturb:app", "Change texts on purpose, in known ways, and look at the results."),
 }
 
 

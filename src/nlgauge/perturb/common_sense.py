@@ -1,0 +1,163 @@
+"""Entities become neighbours of theirs in ConceptNet, so that common sense is violated (paper 4, Table 1)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+from nlgauge.engine.cache import file_with_hash
+from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, check_share, edited
+from nlgauge.perturb.clauses import children
+from nlgauge.perturb.conceptnet import ConceptNet, load_conceptnet
+from nlgauge.perturb.corpus import CLASSES, Corpus
+from nlgauge.perturb.forms import in_form_of, replaced
+from nlgauge.perturb.parser import Token
+from nlgauge.perturb.story import Story
+from nlgauge.perturb.synonyms import table
+from nlgauge.perturb.wordnet import load_wordnet
+
+_OPPOSITES = frozenset(("Antonym", "DistinctFrom"))
+_TOGETHER = frozenset(("AtLocation", "HasA", "PartOf", "MadeOf", "LocatedNear"))
+_CONCRETE = frozenset((5, 6, 8, 13, 17, 18, 20))  # animals, artefacts, bodies, food, objects, persons, plants
+_ARTEFACT, _GROUP, _PERSON = 6, 14, 18
+_MOSTLY = 0.7
+_REFUSED = table(
+    "air alcohol area ass back base beef beer bit block blood body bottom bread breast butter cheese chicken "
+    "chocolate cloth clothing coffee corn cotton cover dirt equipment eye face family fire fish flour food front "
+    "fruit furniture gas glass grass hair hand hardware head heart home honey ice inside jewelry juice kind land "
+    "leather line mail man meat metal milk money oil one outside paper part pasta people person piece place "
+    "plastic police pork rice rubber salt sand sauce side snow soil someone soup steel stuff sugar tea thing "
+    "tobacco top water way wheat wine wood wool world "
+)
+_VAGUE = table("lot thing something someone somebody side kind sort bit way stuff one part piece end top rest")
+_OF_MASS = table("some any much no all more enough most")
+_LIGHT = table("be have do get go make take give let put come want need try start begin stop keep use see know say")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSense(Perturbation):
+    """A share of the nouns and verbs become neighbours in ConceptNet: a file of the user, or a small own table."""
+
+    name: ClassVar[str] = "common-sense"
+    kind: ClassVar[Kind] = "coherence"
+    paper: ClassVar[str] = "OpenMEVA (Guan et al. 2021), Table 1"
+    parses: ClassVar[bool] = True
+
+    share: float = 0.1
+    conceptnet: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("common-sense:share", self.share)
+        if self.conceptnet is not None:
+            object.__setattr__(self, "conceptnet", file_with_hash(self.conceptnet, "triples"))
+
+    def prepare(self) -> None:
+        """Refuse to begin without the parser or WordNet, or with a file that has no triples."""
+        super().prepare()
+        load_wordnet()
+        self._graph()
+
+    def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
+        """Draw entities that have neighbours, then a neighbour of each."""
+        graph = self._graph()
+        words = {token.place: found for token in story.tokens if (found := _misfits(story, token, graph))}
+        if not words:
+            return Unchanged("no noun or verb has a neighbour in ConceptNet that fits its place")
+        entities = sum(token.pos in CLASSES for token in story.tokens)
+        count = min(len(words), max(1, round(self.share * entities)))
+        edits: list[Edit] = []
+        for place in draw.sample(list(words), count):
+            edits += replaced(story, story.tokens[place], draw.choice(words[place]))
+        return edited(story.text, edits, "neighbour")
+
+    def coherent(self, story: Story) -> bool:
+        """Whether a story has the head and the tail of a triple."""
+        entities = frozenset(token.lemma.lower() for token in story.tokens if token.pos in CLASSES)
+        return self._graph().has_triple_among(entities)
+
+    def _graph(self) -> ConceptNet:
+        return load_conceptnet(self.conceptnet)
+
+
+def _misfits(story: Story, token: Token, graph: ConceptNet) -> list[str]:
+    """Neighbours of a token that may stand in its place, in its form.
+
+    What a thing is found with fits its place worst ("read a shelf"), so opposites come second.
+    """
+    lemma = token.lemma.lower()
+    if token.pos not in CLASSES or not token.text.isalpha() or token.tag.startswith("NNP") or lemma in _LIGHT | _VAGUE:
+        return []
+    near = graph.neighbours.get(lemma, ())
+    opposites = [one.word for one in near if one.relation in _OPPOSITES]
+    if token.pos == "VERB":
+        words = _verbs(story, token, opposites)
+    else:
+        together = [one.word for one in near if one.relation in _TOGETHER]
+        words = _nouns(story, token, together, opposite=False) or _nouns(story, token, opposites, opposite=True)
+    taken = {one.lemma.lower() for one in story.tokens_of(token.sentence)}
+    forms = (in_form_of(word, token) for word in dict.fromkeys(words) if word not in taken)
+    return [form for form in forms if form is not None and form.lower() != token.text.lower()]
+
+
+def _nouns(story: Story, token: Token, words: list[str], *, opposite: bool) -> list[str]:
+    """Nouns that can be counted, in place of a noun with an article or the like, or of a plural.
+
+    What a thing is found with must be of another kind than the thing, unless people made both: "in the kitchen" may be
+    "in the house" too, and a mother may do what a family does.
+    """
+    parts = children(story, token)
+    below = {child.relation for child in parts}
+    if token.relation in ("compound", "npadvmod", "nmod") or below & {"compound", "nmod", "acl", "relcl"}:
+        return []
+    single = any(child.relation in ("det", "poss") and child.text.lower() not in _OF_MASS for child in parts)
+    if token.tag == "NN" and (not single or token.text.lower() != token.lemma.lower()):
+        return []
+    countable = [word for word in words if _countable(word)]
+    old = _subject(token.lemma.lower())
+    if opposite:
+        return countable
+    return [
+        word
+        for word in countable
+        if (new := _subject(word)) in _CONCRETE
+        and (new != old or (old == _ARTEFACT and token.relation != "pobj"))
+        and not (old == _GROUP and new == _PERSON)
+    ]
+
+
+def _verbs(story: Story, token: Token, words: list[str]) -> list[str]:
+    """Verbs that take an object, in place of a verb that has one and nothing else after it."""
+    below = {child.relation for child in children(story, token)}
+    if "dobj" not in below or below & {"prt", "dative", "xcomp", "ccomp", "oprd"}:
+        return []
+    return [word for word in words if _takes_object(word)]
+
+
+@lru_cache(maxsize=50_000)
+def _subject(noun: str) -> int | None:
+    """What a noun's first sense is about, by WordNet's numbers."""
+    senses = load_wordnet().senses(noun, "noun")
+    return senses[0].subject if senses else None
+
+
+@lru_cache(maxsize=50_000)
+def _countable(word: str) -> bool:
+    """Whether a word is a familiar noun first of all, and one that can be counted."""
+    wordnet = load_wordnet()
+    nouns, verbs, adjectives = (sum(wordnet.counts(word, kind)) for kind in ("noun", "verb", "adj"))
+    if word in _REFUSED or not nouns or word not in wordnet.senses(word, "noun")[0].words:
+        return False
+    return nouns >= _MOSTLY * (nouns + verbs + adjectives)
+
+
+@lru_cache(maxsize=50_000)
+def _takes_object(word: str) -> bool:
+    """Whether a word is a familiar verb first of all, whose first sense has an object."""
+    wordnet = load_wordnet()
+    nouns, verbs, adjectives = (sum(wordnet.counts(word, kind)) for kind in ("noun", "verb", "adj"))
+    if word in _LIGHT or verbs < 3 or verbs < nouns + adjectives:
+        return False
+    return bool(wordnet.senses(word, "verb")[0].frames & {8, 9, 10, 11})

@@ -1,0 +1,137 @@
+"""Events in the wrong order (paper 4, Table 1, "temporal relationship")."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nlgauge.perturb import clauses
+from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
+from nlgauge.perturb.clauses import Clause
+from nlgauge.perturb.corpus import Corpus
+from nlgauge.perturb.forms import with_capitals_of
+from nlgauge.perturb.parser import Token
+from nlgauge.perturb.story import Story
+
+_ORDER = {"before": "after", "after": "before"}
+_CONJUNCTIONS = ("before", "after", "when", "until", "once")
+_STATES = clauses.word_set("be have know want like love live need feel think hate work sleep")
+_OTHER_SENSES = clauses.word_set(
+    "look looked looking ask asked asking name named take took shortly soon right day go long"
+)
+_VAGUE = clauses.word_set(
+    "a an few several some many two three four five six seven eight nine ten long another numerous"
+)
+_NEGATED = clauses.word_set("any anything anyone anybody ever even never time chance")
+_FEELINGS = clauses.word_set(
+    "happy sad angry mad surprised disappointed excited shocked upset scared afraid nervous relieved mortified "
+    "embarrassed thrilled delighted heartbroken concerned worried depressed devastated confused furious proud"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temporal(Perturbation):
+    """Exchange two events that follow each other, or put the opposite in place of a temporal word; half each.
+
+    The events are two clauses around "before", "after", "when", "until" or "once", or two sentences of which the
+    second begins with "Then", "Later" and the like. "While" tells of two events at once, so their order is no matter;
+    nor is it around "when" where either of them lasts ("He was out when it rained").
+    """
+
+    name: ClassVar[str] = "temporal"
+    kind: ClassVar[Kind] = "coherence"
+    paper: ClassVar[str] = "OpenMEVA, Table 1 and Table 12"
+    parses: ClassVar[bool] = True
+
+    def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002
+        """One exchange or one substitution."""
+        ways = {"reordering": _reorderings(story), "antonym": _antonyms(story, draw)}
+        names = sorted(ways)
+        draw.shuffle(names)
+        for name in names:
+            if ways[name]:
+                return edited(story.text, draw.choice(ways[name]), name)
+        return Unchanged("no clauses or sentences that a temporal word joins, and no temporal word with an opposite")
+
+    def coherent(self, story: Story) -> bool:
+        """Whether a temporal word of the table is there."""
+        words = clauses.relation_table("temporal").words
+        return any(token.text.lower() in words for token in story.tokens)
+
+
+def _reorderings(story: Story) -> list[list[Edit]]:
+    found = [clauses.exchanged(story, *pair) for pair in _connected(story)]
+    return found + clauses.reordered_sentences(story, clauses.relation_table("temporal").openers)
+
+
+def _antonyms(story: Story, draw: random.Random) -> list[list[Edit]]:
+    found = [
+        [Edit(token.start, token.end, with_capitals_of(_ORDER[token.text.lower()], token.text))]
+        for token in story.tokens
+        if token.text.lower() in _ORDER and _tells_order(story, token)
+    ]
+    return found + clauses.substitutions(story, clauses.relation_table("temporal").substitutions, draw)
+
+
+def _connected(story: Story) -> Iterator[tuple[Clause, Clause]]:
+    for number in range(len(story.sentences)):
+        places = clauses.sentence_range(story, number)
+        if places is None:
+            continue
+        joints = [
+            token
+            for token in story.tokens[slice(*places)]
+            if token.text.lower() in _CONJUNCTIONS
+            and token.relation in ("mark", "advmod")
+            and story.tokens[token.head].relation not in ("relcl", "acl", "ccomp", "pcomp")
+        ]
+        for token in joints if len(joints) == 1 else ():
+            pair = clauses.connected(story, places[0], token.place, token.place + 1, places[1])
+            if pair is not None and _is_sequence(story, token, *pair):
+                yield pair
+
+
+def _is_sequence(story: Story, token: Token, one: Clause, other: Clause) -> bool:
+    """Whether the order of two clauses matters: always but for "when", which can also say what lasted meanwhile."""
+    if token.text.lower() != "when":
+        return True
+    if any(story.tokens[place].tag == "VBG" for place in (one.verb, other.verb)):
+        return False
+    inner, outer = (one, other) if one.first > token.place else (other, one)
+    return story.tokens[inner.verb].lemma not in _STATES and not _is_lasting(story, story.tokens[outer.verb])
+
+
+def _is_lasting(story: Story, verb: Token) -> bool:
+    """Whether a clause tells a state other than a feeling: it would be as true with the clauses exchanged."""
+    if verb.lemma != "be":
+        return verb.lemma in _STATES
+    return not any(
+        child.relation == "acomp" and child.text.lower() in _FEELINGS for child in clauses.children(story, verb)
+    )
+
+
+def _tells_order(story: Story, token: Token) -> bool:
+    """Whether "before" or "after" stands between events: before a clause, a gerund or a noun that names an event."""
+    before, after = clauses.word_at(story, token, -1), clauses.word_at(story, token, 1)
+    if not _NEGATED.isdisjoint(one.text.lower() for one in story.tokens_of(token.sentence)):
+        return False
+    if before in _OTHER_SENSES or before == after or after in ("all", "long") or after in _VAGUE:
+        return False
+    if token.relation == "mark":
+        if story.tokens[token.head].lemma == "know":
+            return False
+        return any(child.relation in clauses.SUBJECTS for child in clauses.children(story, story.tokens[token.head]))
+    events = clauses.table("temporal")["events"]
+    return any(
+        (child.relation == "pcomp" and child.tag == "VBG")
+        or (child.relation == "pobj" and child.lemma.lower() in events and not _is_measured(story, child))
+        for child in clauses.children(story, token)
+    )
+
+
+def _is_measured(story: Story, noun: Token) -> bool:
+    if noun.tag == "NNS":
+        return True
+    return any(child.relation == "nummod" or child.text.lower() in _VAGUE for child in clauses.children(story, noun))
