@@ -22,14 +22,22 @@ from nlgauge.perturb.story import Story, parse_all
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "docs" / "perturbations.md"
 VERDICTS = ROOT / "papers" / "verdicts.toml"
-PAIRS, VERSIONS, SEED = 20, 4, 12345
+PAIRS, VERSIONS, SEED = 20, 4, 2021
+VALID, WEAK = "valid", "weak: "
+SPECS = {"semantic-repetition": "semantic-repetition:bleu=0.8", "paraphrases": "paraphrases:bleu=0.8"}
 INTRODUCTION = f"""# Perturbations, read one by one
 
 {PAIRS} random pairs of each of the thirteen aspects, made from `examples/stories.jsonl` with seed {SEED} and filtered
-by link-grammar (typos are not filtered). Deleted text is struck out, new text is underlined. A pair of coherence is
-valid if the result is grammatical and the story is worse in the named aspect; a pair of robustness, if the meaning
-stays (typos: if the word can still be guessed). Written by `python -m papers.perturbations`; verdicts were given by
-reading, and stand in `papers/verdicts.toml`.
+by link-grammar (typos are not filtered). Deleted text is struck out, new text is underlined. Written by
+`python -m papers.perturbations`; verdicts were given by reading, and stand in `papers/verdicts.toml`.
+
+A pair of coherence is valid if the technique is applied as the paper's Table 1 describes it, the result is grammatical,
+and the story now says something wrong in the named aspect. It is *weak* where somebody who does not know the original
+may not notice: either order of two events makes sense, for example. A pair of robustness is valid if the meaning stays
+(typos: if the word can still be guessed). Rules were corrected after an earlier draw with another seed was read, and
+some faults of this one (a capital, "father-in-law", plural nouns, last sentences) once more: a third draw may be a
+little worse. The two aspects that need paraphrases take them with a BLEU-1 below .8 here: with the paper's .6, these
+stories, whose sentences are long, have too few.
 """
 
 
@@ -42,19 +50,23 @@ def main() -> int:
     verdicts = tomllib.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.exists() else {}
     summary, parts = [], []
     for aspect in [*COHERENCE, *ROBUSTNESS]:
-        pairs = pairs_of(aspect, stories, corpus)
-        known = verdicts.get(aspect, {})
-        read = [(id, version, pair, known.get(key_of(id, version, pair))) for id, version, pair in pairs]
-        valid = sum(verdict == "valid" for *_, verdict in read)
-        failed = sum(verdict is not None and verdict != "valid" for *_, verdict in read)
-        summary.append(f"| {aspect} | {len(read)} | {valid} | {failed} | {len(read) - valid - failed} |")
+        read = [
+            (id, version, pair, verdicts.get(aspect, {}).get(key_of(id, version, pair)))
+            for id, version, pair in pairs_of(aspect, stories, corpus)
+        ]
+        weak = sum(verdict is not None and verdict.startswith(WEAK) for *_, verdict in read)
+        valid = weak + sum(verdict == VALID for *_, verdict in read)
+        unread = sum(verdict is None for *_, verdict in read)
+        summary.append(f"| {aspect} | {len(read)} | {valid} | {weak} | {len(read) - valid - unread} | {unread} |")
         parts.append(f"## {aspect}\n")
         parts += [
             f"{number}. ({id}, {pair.rule}) {marked(pair)}" + _said(verdict)
             for number, (id, version, pair, verdict) in enumerate(read, 1)
         ]
         parts.append("")
-    table = "| aspect | pairs | valid | not valid | unread |\n|---|---|---|---|---|\n" + "\n".join(summary)
+    table = "| aspect | pairs | valid | of them weak | not valid | unread |\n|---|---|---|---|---|---|\n" + "\n".join(
+        summary
+    )
     write_text(OUT, "\n".join([INTRODUCTION, table, "", *parts]))
     print(f"papers: wrote {OUT}", file=sys.stderr)
     return 0
@@ -62,7 +74,7 @@ def main() -> int:
 
 def pairs_of(aspect: str, stories: dict[str, Story], corpus: Corpus) -> list[tuple[str, int, Perturbed]]:
     """Random pairs of an aspect that the filter lets through, from different stories where there are enough."""
-    perturbation, grammar = create_perturbation(aspect), create_grammar("link-grammar")
+    perturbation, grammar = create_perturbation(SPECS.get(aspect, aspect)), create_grammar("link-grammar")
     perturbation.warm(list(stories.values()))
     found: list[tuple[str, int, Perturbed]] = []
     for version in range(VERSIONS):
@@ -97,7 +109,11 @@ def marked(pair: Perturbed) -> str:
 
 
 def _said(verdict: str | None) -> str:
-    return "" if verdict == "valid" else " **unread**" if verdict is None else f" **Not valid:** {verdict}"
+    if verdict is None:
+        return " **unread**"
+    if verdict == VALID:
+        return ""
+    return f" *Weak:* {verdict.removeprefix(WEAK)}" if verdict.startswith(WEAK) else f" **Not valid:** {verdict}"
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ _ENDS = frozenset(".!")
 _MEN = word_set("man boy father dad daddy brother son uncle husband boyfriend grandfather grandpa guy king")
 _WOMEN = word_set("woman girl mother mom mommy sister daughter aunt wife girlfriend grandmother grandma lady queen")
 _PEOPLE = word_set("friend teacher doctor boss neighbor cousin coach student child kid nurse player driver")
-_QUANTITIES = word_set("many most some few several all both much more other others")
+_QUANTITIES = word_set("many most some few several all both much more none other others")
 _MOST_TOKENS = 40
 
 

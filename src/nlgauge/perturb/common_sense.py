@@ -90,6 +90,8 @@ def _misfits(story: Story, token: Token, graph: ConceptNet) -> list[str]:
     lemma = token.lemma.lower()
     if token.pos not in CLASSES or not token.text.isalpha() or token.tag.startswith("NNP") or lemma in _LIGHT | _VAGUE:
         return []
+    if "-" in (story.text[token.start - 1 : token.start], story.text[token.end : token.end + 1]):
+        return []
     near = graph.neighbours.get(lemma, ())
     opposites = [one.word for one in near if one.relation in _OPPOSITES]
     if token.pos == "VERB":
@@ -105,8 +107,8 @@ def _misfits(story: Story, token: Token, graph: ConceptNet) -> list[str]:
 def _nouns(story: Story, token: Token, words: list[str], *, opposite: bool) -> list[str]:
     """Nouns that can be counted, in place of a noun with an article or the like, or of a plural.
 
-    What a thing is found with must be of another kind than the thing, unless people made both: "in the kitchen" may be
-    "in the house" too, and a mother may do what a family does.
+    What a thing is found with must be of another kind than the thing, unless people made both and it is a subject: one
+    opens a house as one opens a door, and a mother may do what a family does.
     """
     parts = children(story, token)
     below = {child.relation for child in parts}
@@ -123,7 +125,7 @@ def _nouns(story: Story, token: Token, words: list[str], *, opposite: bool) -> l
         word
         for word in countable
         if (new := _subject(word)) in _CONCRETE
-        and (new != old or (old == _ARTEFACT and token.relation != "pobj"))
+        and (new != old or (old == _ARTEFACT and token.relation == "nsubj"))
         and not (old == _GROUP and new == _PERSON)
     ]
 

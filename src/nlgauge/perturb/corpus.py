@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story, words_of
 
 CLASSES = ("NOUN", "VERB")
@@ -25,7 +26,12 @@ class Corpus:
         lines = {story.sentence(number) for story in stories for number in range(len(story.sentences))}
         counts = {name: Counter[str]() for name in CLASSES}
         for token in words_of(stories) if words else ():
-            if token.pos in CLASSES and token.lemma.isalpha() and token.lemma.islower():
+            if (
+                token.pos in CLASSES
+                and token.lemma.isalpha()
+                and token.lemma.islower()
+                and not _is_always_plural(token)
+            ):
                 counts[token.pos][token.lemma] += 1
         return cls(tuple(sorted(lines)), {name: dict(sorted(found.items())) for name, found in counts.items()})
 
@@ -39,3 +45,8 @@ class Corpus:
             for name, found in part.words.items():
                 counts[name].update(found)
         return cls(tuple(sorted(lines)), {name: dict(sorted(found.items())) for name, found in counts.items()})
+
+
+def _is_always_plural(token: Token) -> bool:
+    """Whether a noun has no singular, such as "clothes": nothing can be counted with it."""
+    return token.tag == "NNS" and token.lemma == token.text.lower()

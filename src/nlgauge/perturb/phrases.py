@@ -330,6 +330,8 @@ class _Rewriter:
             if number == 0:
                 return bool(after) and after[0].text.lower() not in ("after", "thereafter", "as", "enough", "for")
             return all(rest.relation == "punct" for rest in after)
+        if rule.old in (("tired",), ("sick",)) and self.words[number + 1 : number + 2] == ["of"]:
+            return False
         if rule.old == ("again",) and _NEGATED & {*self.words[:number]}:
             return False
         if need == "bare":

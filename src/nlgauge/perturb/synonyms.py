@@ -32,7 +32,7 @@ def table(words: str) -> frozenset[str]:
 
 
 _STAYS = table(
-    "absolutely adopt after afterward afterwards all also always answer arena army as away back batter be before "
+    "absolutely adopt after afterward afterwards all also always answer arena army as away back batter be before rest "
     "big by calm castle choice close comment creature cupboard die disappointed do down drain easily easy effect "
     "encourage enough entire even ever extra finally first frog frustrate frustrated furnish get give go group "
     "hand haunted have high hood hour however hurt idea imagine in inch instruct jog just key kind lack last "

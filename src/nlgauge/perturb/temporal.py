@@ -33,11 +33,12 @@ _FEELINGS = clauses.word_set(
 
 @dataclass(frozen=True, kw_only=True)
 class Temporal(Perturbation):
-    """Exchange two events that follow each other, or put the opposite in place of a temporal word; half each.
+    """Exchange two events that follow each other, or put the opposite in place of a temporal word.
 
-    The events are two clauses around "before", "after", "when", "until" or "once", or two sentences of which the
-    second begins with "Then", "Later" and the like. "While" tells of two events at once, so their order is no matter;
-    nor is it around "when" where either of them lasts ("He was out when it rained").
+    The events are two clauses around "when", "until" or "once". Clauses around "before" or "after", and sentences of
+    which the second begins with "Then", "Later" and the like, are exchanged only where nothing else applies: often
+    either order makes sense. "While" tells of two events at once, so their order is no matter; nor is it around "when"
+    where either of them lasts ("He was out when it rained").
     """
 
     name: ClassVar[str] = "temporal"
@@ -47,12 +48,12 @@ class Temporal(Perturbation):
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002
         """One exchange or one substitution."""
-        ways = {"reordering": _reorderings(story), "antonym": _antonyms(story, draw)}
-        names = sorted(ways)
-        draw.shuffle(names)
-        for name in names:
-            if ways[name]:
-                return edited(story.text, draw.choice(ways[name]), name)
+        bound, loose = _reorderings(story)
+        ways = [("antonym", _antonyms(story, draw)), ("reordering", bound)]
+        draw.shuffle(ways)
+        for name, found in [*ways, ("reordering", loose)]:
+            if found:
+                return edited(story.text, draw.choice(found), name)
         return Unchanged("no clauses or sentences that a temporal word joins, and no temporal word with an opposite")
 
     def coherent(self, story: Story) -> bool:
@@ -61,9 +62,13 @@ class Temporal(Perturbation):
         return any(token.text.lower() in words for token in story.tokens)
 
 
-def _reorderings(story: Story) -> list[list[Edit]]:
-    found = [clauses.exchanged(story, *pair) for pair in _connected(story)]
-    return found + clauses.reordered_sentences(story, clauses.relation_table("temporal").openers)
+def _reorderings(story: Story) -> tuple[list[list[Edit]], list[list[Edit]]]:
+    """Exchanges of events that belong together, and of others, whose order may matter less."""
+    bound: list[list[Edit]] = []
+    loose: list[list[Edit]] = []
+    for word, one, other in _connected(story):
+        (loose if word in _ORDER else bound).append(clauses.exchanged(story, one, other))
+    return bound, loose + clauses.reordered_sentences(story, clauses.relation_table("temporal").openers)
 
 
 def _antonyms(story: Story, draw: random.Random) -> list[list[Edit]]:
@@ -75,7 +80,7 @@ def _antonyms(story: Story, draw: random.Random) -> list[list[Edit]]:
     return found + clauses.substitutions(story, clauses.relation_table("temporal").substitutions, draw)
 
 
-def _connected(story: Story) -> Iterator[tuple[Clause, Clause]]:
+def _connected(story: Story) -> Iterator[tuple[str, Clause, Clause]]:
     for number in range(len(story.sentences)):
         places = clauses.sentence_range(story, number)
         if places is None:
@@ -90,7 +95,7 @@ def _connected(story: Story) -> Iterator[tuple[Clause, Clause]]:
         for token in joints if len(joints) == 1 else ():
             pair = clauses.connected(story, places[0], token.place, token.place + 1, places[1])
             if pair is not None and _is_sequence(story, token, *pair):
-                yield pair
+                yield token.text.lower(), *pair
 
 
 def _is_sequence(story: Story, token: Token, one: Clause, other: Clause) -> bool:

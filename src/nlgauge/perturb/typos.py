@@ -26,7 +26,7 @@ def _table(words: str) -> frozenset[str]:
 
 _REAL_WORDS = _table(
     "angel angle back backed bard bead beak beast best bitter board both bother bows brain bride cart cash casual "
-    "causal chat clam clan clod coat cold comma cost county cram dairy desert dessert diary died diner dinner "
+    "causal chat clam clan clod coat cold comma cost county cram dairy desert dessert diary died diner dinner diver "
     "dram fair father feed fiend fiends fight filed filled fist font form fried friend from furry fury gain hated "
     "heat herd hoped hoping hopped hopping hose lain last later latter least lied lies loose lose loss main "
     "marred marry meal metal moth mother moths pace paced pain paint pair pant party path patty petty pick piece "
