@@ -6,11 +6,11 @@ import json
 import tomllib
 
 import pytest
+from papers.perturbations import PAIRS, VALID, VERDICTS, WEAK, key_of, pairs_of
 
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.registry import COHERENCE, ROBUSTNESS
 from nlgauge.perturb.story import Story, parse_all
-from papers.perturbations import PAIRS, VALID, VERDICTS, WEAK, key_of, pairs_of
 from tests.conftest import ROOT
 
 ENOUGH = 18

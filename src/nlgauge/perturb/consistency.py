@@ -104,21 +104,18 @@ class Consistency(Perturbation):
         techniques: list[tuple[str, Callable[[Story, Token], list[list[Edit]]]]]
         techniques = [("antonym", antonyms), ("negation", negations)]
         draw.shuffle(techniques)
-        taken_up = _taken_up(story)
+        taken_up, last = _taken_up(story), len(story.sentences) - 1
         for rule, ways_of in techniques:
             ways: dict[int, list[list[Edit]]] = {}
             for token in sorted(story.tokens, key=_is_added):
                 if (found := ways_of(story, token)) and not (_is_added(token) and token.sentence in ways):
                     ways.setdefault(token.sentence, []).extend(found)
             if ways:
-                last = len(story.sentences) - 1
-                ways = (
-                    {number: found for number, found in ways.items() if number in taken_up - {last}}
-                    or {number: found for number, found in ways.items() if number < last}
-                    or ways
-                )
                 count = min(len(ways), max(1, round(self.share * len(story.sentences))))
-                chosen = draw.sample(sorted(ways), count)
+                chosen: list[int] = []
+                for tier in (taken_up - {last}, set(ways) - {last}, {last}):
+                    left = sorted(number for number in ways if number in tier and number not in chosen)
+                    chosen += draw.sample(left, min(len(left), count - len(chosen)))
                 return edited(story.text, [edit for number in chosen for edit in draw.choice(ways[number])], rule)
         return Unchanged("no word has an antonym that fits, and no sentence can be negated")
 
