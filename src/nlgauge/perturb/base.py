@@ -16,6 +16,7 @@ from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.parser import parser_name
 from nlgauge.perturb.story import Story
+from nlgauge.registry import PLUGIN_MODULE
 from nlgauge.text.words import sentence_spans
 
 Kind = Literal["coherence", "robustness"]
@@ -146,6 +147,12 @@ class Perturbation(ABC):
         draw = draw_for(seed, self.name, version, story.text)
         return self.perturb(story, draw, Corpus() if corpus is None else corpus)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By name where the class comes from a user's file, which a worker process runs for itself."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        named = type(self).__module__.startswith(PLUGIN_MODULE)
+        return _made_again, (self.name if named else type(self), values)
+
     def relevant_options(self) -> Mapping[str, Any]:
         """Options that matter to the result, as they appear in the signature."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -159,6 +166,13 @@ class Perturbation(ABC):
     def from_options(cls, given: Mapping[str, str]) -> Self:
         """Make the perturbation from options written as text."""
         return options.build(cls, cls.name, given)
+
+
+def _made_again(kind: str | type[Perturbation], values: Mapping[str, Any]) -> Perturbation:
+    from nlgauge.perturb.registry import PERTURBATIONS
+
+    made: Perturbation = (PERTURBATIONS.find(kind) if isinstance(kind, str) else kind)(**values)
+    return made
 
 
 def check_share(name: str, value: float) -> None:

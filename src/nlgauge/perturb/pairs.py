@@ -19,6 +19,7 @@ from nlgauge.data.writing import write_table
 from nlgauge.errors import DataError, MissingExtra, ModelError
 from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, edited
 from nlgauge.perturb.corpus import Corpus
+from nlgauge.perturb.grammar import Grammar, create_grammar
 from nlgauge.perturb.parser import parser_name
 from nlgauge.perturb.story import Story, parse_all
 
@@ -71,7 +72,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class Tally:
-    """What became of the texts under one perturbation; `reasons` counts those that it does not apply to."""
+    """What became of the texts under one perturbation; `reasons` counts those that it does not apply to.
+
+    `dropped` counts results that the grammar filter refused.
+    """
 
     aspect: str
     signature: str
@@ -79,6 +83,7 @@ class Tally:
     perturbed: int
     pairs: int
     reasons: dict[str, int]
+    dropped: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,12 +108,15 @@ def make_pairs(
     *,
     versions: int = 1,
     seed: int = SEED,
+    grammar: str = "none",
     advance: Callable[[int], None] = lambda _done: None,
 ) -> Made:
     """Perturb every text by every perturbation, in so many versions; those that come out alike make one pair.
 
-    `advance` takes how many texts are done.
+    `grammar` is a filter that drops ungrammatical results; `advance` takes how many texts are done.
     """
+    judge = create_grammar(grammar)
+    judge.prepare()
     missing: dict[str, str] = {}
     usable = []
     for one in perturbations:
@@ -142,10 +150,52 @@ def make_pairs(
                 reasons[reason] += 1
             mine += [_pair(original, one.name, version, outcome) for version, outcome in found.values()]
             advance(place * len(originals) + number)
-        perturbed = len(originals) - reasons.total()
-        tallies.append(Tally(one.name, str(one.signature), len(originals), perturbed, len(mine), dict(reasons)))
-        pairs += mine
+        kept = _grammatical(mine, judge) if one.filtered else mine
+        perturbed, dropped = len(originals) - reasons.total(), len(mine) - len(kept)
+        tallies.append(
+            Tally(one.name, str(one.signature), len(originals), perturbed, len(kept), dict(reasons), dropped)
+        )
+        pairs += kept
     return Made(pairs, tallies, missing)
+
+
+def _grammatical(pairs: list[Pair], grammar: Grammar) -> list[Pair]:
+    """The pairs whose changed sentences a filter accepts."""
+    lines = [Perturbed(one.original, one.perturbed, one.rule, one.changes).changed_sentences() for one in pairs]
+    every = sorted({line for found in lines for line in found})
+    accepted = dict(zip(every, grammar.accepts(every), strict=True))
+    return [pair for pair, found in zip(pairs, lines, strict=True) if all(accepted[line] for line in found)]
+
+
+def read_suite(folder: Path) -> list[Pair]:
+    """The pairs of a suite: stories and incoherent texts, originals and texts with harmless changes.
+
+    An aspect of the invariance test that starts from incoherent texts has this in its name.
+    """
+    rows = {name: _json_lines(folder / f"{name}.jsonl") for name in ("stories", "discrimination", "invariance")}
+    stories = {row["id"]: row["text"] for row in rows["stories"]}
+    originals = {row["pair"]: row["text"] for row in rows["invariance"] if row["label"] == 1}
+    found = [(row, row["aspect"], stories[row["story"]]) for row in rows["discrimination"] if row["label"] == 0]
+    for row in rows["invariance"]:
+        if row["label"] == 0:
+            aspect = row["aspect"] if row["source"] == "human" else f"{row['aspect']} ({row['source']})"
+            found.append((row, aspect, originals[row["pair"]]))
+    return [
+        Pair(
+            row["story"], row["context"] or None, aspect, 0, row["rule"], original, row["text"],
+            msgspec.convert(row["changes"], tuple[Change, ...]),
+        )
+        for row, aspect, original in found
+    ]  # fmt: skip
+
+
+def _json_lines(path: Path) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"cannot be read ({error}); expected a folder that `nlgauge perturb build` wrote", file=str(path)
+        ) from error
 
 
 def write_pairs(pairs: Sequence[Pair], path: str | Path) -> None:
