@@ -35,7 +35,7 @@ SUITES = {
     "wp-held": f"{WORK}/wp-held.jsonl --text story --context prompt --max-words 200 {CONCEPTS} -o {WORK}/suite-wp-held "
     "--name wp",
 }
-LIMITS = {"roc": 400, "wp-held": 120}
+LIMITS = {"roc": (200, 100), "wp-held": (60, 40)}
 SOURCES = ("human", "incoherent")
 
 
@@ -51,7 +51,7 @@ def metrics_of(corpus: str) -> dict[str, str]:
         "distinct": "distinct",
         "entropy": "entropy",
         "compression": "compression",
-        "ead": "ead",
+        "ead": "ead:over=set",
     }
 
 
@@ -62,7 +62,8 @@ cut within 200 words. Written by `make papers`. The paper's texts come from its 
 neural translation, its grammar filter from a classifier trained on CoLA; ours are round trips of apertium
 (English-Esperanto-English) and link-grammar, which must accept every changed sentence. Metrics read with MiniLM and
 SmolLM2 in place of BERT and GPT-2. 40 of the 5,000 ROC stories also stand in the text that UNION, RUBER and the
-fine-tuned model learnt from. WritingPrompts is tested on the 300 stories that nothing was trained on.
+fine-tuned model learnt from. WritingPrompts is tested on the 300 stories that nothing was trained on. Language models
+are slow on two cores, so metrics see a part of the suites only (`--limit`): intervals are wide.
 """
 
 
@@ -74,12 +75,12 @@ def main() -> int:
     minutes = {name: build(name, command) for name, command in SUITES.items()}
     parts = [INTRODUCTION, _counts_part(minutes)]
     found: dict[str, tuple[Run, Run]] = {}
-    for corpus, limit in LIMITS.items():
+    for corpus, (told, kept) in LIMITS.items():
         specs = " ".join(f"-m {spec}" for spec in metrics_of(corpus).values())
-        places = f"{WORK}/suite-{corpus} {specs} --limit {limit}"
+        arguments = f"{WORK}/suite-{corpus} {specs}"
         found[corpus] = (
-            study(f"discrimination {places}", figure=f"openmeva-discrimination-{corpus}.png"),
-            study(f"invariance {places}", figure=f"openmeva-invariance-{corpus}.png"),
+            study(f"discrimination {arguments} --limit {told}", figure=f"openmeva-discrimination-{corpus}.png"),
+            study(f"invariance {arguments} --limit {kept}", figure=f"openmeva-invariance-{corpus}.png"),
         )
     parts += [_discrimination_part(corpus, run[0]) for corpus, run in found.items()]
     parts += [_invariance_part(corpus, run[1]) for corpus, run in found.items()]
