@@ -120,20 +120,20 @@ class Suite:
     def limited(self, limit: int | None, seed: int) -> Suite:
         """At most `limit` texts of each aspect (and source): those of the stories that come first by hash and seed.
 
-        All aspects take the same stories first, so that few texts are to be scored; pairs stay whole.
+        All aspects take the same stories first, so that few texts are to be scored; pairs stay whole, and where there
+        are none, each label has half of the limit.
         """
         if limit is None:
             return self
         if limit < 2:
             raise OptionError(f"a limit of {limit} texts an aspect; expected at least 2")
-        size = 2 if "pair" in self.texts.columns else 1
+        paired = "pair" in self.texts.columns
         stories = self.texts["story"].unique().to_list()
         places = [hashlib.blake2b(f"{seed} {story}".encode(), digest_size=8).hexdigest() for story in stories]
         drawn = self.texts.join(pl.DataFrame({"story": stories, "place": places}), on="story", maintain_order="left")
-        key = [name for name in ("aspect", "source") if name in drawn.columns]
-        unit = "pair" if size == 2 else "id"
-        kept = drawn.sort("place", unit, "label", maintain_order=True).filter(
-            pl.int_range(pl.len()).over(key) < limit // size * size
+        key, most = (["aspect", "source"], limit // 2 * 2) if paired else (["aspect", "label"], limit // 2)
+        kept = drawn.sort("place", "pair" if paired else "id", "label", maintain_order=True).filter(
+            pl.int_range(pl.len()).over(key) < most
         )
         rows = kept.drop("place").sort([key for key in _ORDER if key in kept.columns])
         return Suite(self.name, rows, self.aspects, self.stories, self.made_by)
