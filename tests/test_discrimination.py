@@ -211,6 +211,7 @@ class TestLimit:
         suite = in_memory()
         limited = suite.limited(20, seed=1)
         assert limited.texts["aspect"].value_counts(sort=True)["count"].to_list() == [20, 20]
+        assert limited.texts.group_by("aspect", "label").len()["len"].to_list() == [10, 10, 10, 10]
         assert limited.texts["story"].n_unique() < 20
         assert suite.limited(20, seed=2).texts["id"].to_list() != limited.texts["id"].to_list()
         assert suite.limited(1000, seed=1).texts.equals(suite.texts)
