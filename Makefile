@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 NLGAUGE_DATA ?= $(wildcard $(abspath ../shared/data))
 export NLGAUGE_DATA
+# Test files that run side by side; each needs some 3 GB of memory.
+JOBS ?= 2
 
 .PHONY: help demo test lint bench papers clean
 
@@ -34,7 +36,7 @@ $(VENV)/.models: | $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet -e '.[models,nlp,test,lint]'
+	$(BIN)/python -m pip install --quiet -e '.[models,nlp,annotate,test,lint]'
 	scripts/test-packages
 	@touch $@
 
@@ -63,7 +65,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 test: lint $(VENV)/.models $(VENV)/.test-data
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py

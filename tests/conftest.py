@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres import postgres_port, postgres_url
+
+__all__ = ["postgres_port", "postgres_url"]
+
 settings.register_profile(
     "nlgauge",
     deadline=None,

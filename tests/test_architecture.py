@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "perturb": {"data", "text", "models", "metrics", "engine"},
     "studies": {"data", "text", "models", "metrics", "perturb", "stats", "engine"},
     "report": {"data", "text", "metrics", "perturb", "stats", "studies", "engine"},
-    "cli": {"data", "text", "models", "metrics", "perturb", "stats", "studies", "report", "engine"},
+    "annotate": {"data", "text", "models", "metrics", "perturb", "stats", "studies", "engine"},
+    "cli": {"annotate", "data", "text", "models", "metrics", "perturb", "stats", "studies", "report", "engine"},
 }
 
 

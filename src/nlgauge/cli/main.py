@@ -19,6 +19,7 @@ COMMANDS = {
     "score": ("score:score_command", "Score files of response sets or texts, and compare systems."),
     "report": ("report:report_command", "Write a report card: one self-contained HTML page with charts and examples."),
     "study": ("study:app", "Gauge the gauges: studies of metrics and of raters."),
+    "annotate": ("annotate:app", "Ask people: an annotation site with quality control, and its files."),
     "generate": ("generate:generate_command", "Write response sets with a language model, a parameter being swept."),
     "filter": ("filter:app", "Filter training data."),
     "data": ("data:app", "List, locate and verify public datasets; turn dialogs into pairs."),

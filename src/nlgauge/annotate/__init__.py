@@ -1,0 +1,1 @@
+"""The annotation site: studies in which people rate texts, from the form to the exported ratings."""

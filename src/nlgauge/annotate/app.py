@@ -1,0 +1,74 @@
+"""The annotation site as one application: pages for raters and researchers over a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+from nlgauge._version import __version__
+from nlgauge.annotate.rater_pages import rater_routes
+from nlgauge.annotate.researcher_pages import researcher_routes
+from nlgauge.annotate.security import AppSettings, Guard, Refused, Site, failure, refusal
+from nlgauge.annotate.signing import TokenError
+from nlgauge.annotate.store import Store
+from nlgauge.errors import NLGaugeError
+
+__all__ = ["AppSettings", "create_app"]
+
+
+def create_app(store: Store, settings: AppSettings) -> FastAPI:
+    """The site; the tables of the database must exist (`schema.migrate`)."""
+    site = Site(store, settings, settings.key())
+    app = FastAPI(title="NLGauge annotation", version=__version__, docs_url=None, redoc_url=None,
+                  openapi_url="/api/openapi.json")  # fmt: skip
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.include_router(rater_routes(site))
+    app.include_router(researcher_routes(site))
+    app.add_middleware(Guard, largest_body=settings.largest_body, is_secure=settings.is_secure)
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(NLGaugeError, _told)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _plain_status)
+    return app
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    if not isinstance(error, Refused):
+        raise error
+    return refusal(request, error)
+
+
+def _told(request: Request, error: Exception) -> Response:
+    """An error in our own words; what a database said is for the log."""
+    if isinstance(error.__cause__, SQLAlchemyError):
+        return failure(request, error, status=503)
+    title = "This link does not work" if isinstance(error, TokenError) else "Not possible"
+    return refusal(request, Refused(403 if isinstance(error, TokenError) else 409, title, f"{str(error).rstrip('.')}."))
+
+
+def _not_valid(request: Request, error: Exception) -> Response:
+    places = error.errors() if isinstance(error, RequestValidationError) else []
+    found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in places[:3])
+    if request.url.path.startswith("/api/"):
+        return refusal(request, Refused(422, "Not understood", found or "not understood"))
+    return _plain_status(request, HTTPException(404))
+
+
+def _plain_status(request: Request, error: Exception) -> Response:
+    """What the framework refuses by itself, as a page of the site."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {
+        404: ("Nothing here", "There is no such page."),
+        405: ("Not possible", "This page cannot be asked for in this way."),
+    }
+    made = refusal(request, Refused(status, *words.get(status, ("Not understood", "The request was not understood."))))
+    for name, value in (getattr(error, "headers", None) or {}).items():
+        made.headers[name] = value
+    return made

@@ -1,0 +1,425 @@
+"""What a researcher wants to know while raters work: pure functions over a study at one moment.
+
+Agreement and stability are computed by the studies of these names on the valid ratings so far; agreement is what
+`nlgauge study agreement` says of the exported ratings. Stability asks how well fewer ratings find the order of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median, pvariance
+
+import polars as pl
+
+from nlgauge.annotate.exporting import ratings as exported_ratings
+from nlgauge.annotate.store_records import DONE, Assignment, Snapshot, Study
+from nlgauge.data.tables import Ratings
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.score import Interval
+from nlgauge.studies.agreement import Agreement, agreement_study
+from nlgauge.studies.human import human_scores
+from nlgauge.studies.stability import TOLERANCE
+from nlgauge.studies.stability import stability as stability_study
+
+RESAMPLES = 1000
+REPEATS = 20
+FEWEST_ITEMS = 5
+_SHARES = (0.25, 0.5, 0.75, 1.0)
+_MOST_COUNTS = 5
+_TRUTH = "score of all ratings"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far the study is, in assignments of normal units.
+
+    `wanted` is units times raters. `units_by_ratings` says how many units have 0, 1, 2, … valid ratings. A unit is done
+    when it has as many as are wanted; more can come of overruled rejections.
+    """
+
+    units: int
+    units_done: int
+    units_by_ratings: Mapping[int, int]
+    wanted: int
+    valid: int
+    leased: int
+    rejected: int
+    expired: int
+    left: int
+    median_seconds: float | None
+    mean_seconds: float | None
+
+    @property
+    def share(self) -> float:
+        """How much of what is wanted is there, from 0 to 1."""
+        return 1 - self.left / self.wanted
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionAgreement:
+    """Krippendorff's alpha of one question with its interval; where there is none, `reason` says why."""
+
+    question: str
+    alpha: float | None
+    interval: tuple[float, float] | None
+    raters: int
+    items: int
+    ratings: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterRow:
+    """One rater: what they handed in, what became of it, and how well they follow the others.
+
+    `assignments` counts what was handed in, gold and attention included, and `valid` and `rejected` are parts of it.
+    `rules` counts the standing verdicts by rule; `verdicts` are their numbers, oldest first. `correlation` is the mean
+    over questions of Pearson's correlation with the mean of the others.
+    """
+
+    id: int
+    pseudonym: str
+    platform: str
+    state: str
+    assignments: int
+    valid: int
+    rejected: int
+    rules: Mapping[str, int]
+    verdicts: tuple[int, ...]
+    median_seconds: float | None
+    correlation: float | None
+    last_seen_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Money, fees included: for valid work of every kind so far, and for the ratings that are still missing.
+
+    Rejected work is counted apart, since platforms and consciences differ on whether it is paid. Gold and attention
+    units that will come on the way are not foreseen.
+    """
+
+    currency: str
+    pay: float
+    fees: float
+    so_far: float
+    rejected: float
+    to_finish: float
+
+    @property
+    def total(self) -> float:
+        """What the study will have cost when it is done, without what was rejected."""
+        return self.so_far + self.to_finish
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a study with so many items and so many ratings each would find.
+
+    `spearman` is the rank correlation with the scores of all ratings, the mean over random draws; `spearman_sd` is its
+    standard deviation.
+    """
+
+    items: int
+    ratings: int
+    spearman: float
+    spearman_sd: float
+    stable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionStability:
+    """More raters or more items? Plans for one question (paper 1, section 6.4), and what follows from them."""
+
+    question: str
+    plans: tuple[Plan, ...]
+    advice: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rated:
+    """One rating."""
+
+    rater: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disputed:
+    """An item on which raters differ, with what they read and what each said. `pair` names two texts of a set."""
+
+    item: str
+    question: str
+    pair: str
+    mean: float
+    variance: float
+    ratings: tuple[Rated, ...]
+    context: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dashboard:
+    """Everything about a study at one moment."""
+
+    study: str
+    state: str
+    taken_at: float
+    progress: Progress
+    agreement: tuple[QuestionAgreement, ...]
+    raters: tuple[RaterRow, ...]
+    cost: Cost
+    stability: tuple[QuestionStability, ...]
+    disagreement: tuple[Disputed, ...]
+
+
+def dashboard(
+    snapshot: Snapshot,
+    study: Study,
+    *,
+    fees: float = 0.0,
+    resamples: int = RESAMPLES,
+    repeats: int = REPEATS,
+    most: int = 50,
+) -> Dashboard:
+    """All numbers about a study. `fees` is the platform's share on top of the pay, such as 0.2.
+
+    `resamples` are those of alpha's interval, `repeats` the draws of each plan, `most` how many disputed items to list.
+    """
+    if snapshot.study.id != study.id:
+        raise OptionError(f"a snapshot of '{snapshot.study.name}' for study '{study.name}'; expected its own")
+    if not 0 <= fees <= 10:
+        raise OptionError(f"fees of {fees:g}; expected a share of the pay, such as 0.2")
+    done = progress(snapshot)
+    questions = _by_question(snapshot)
+    found = {question: _agreement(table, resamples, study.seed) for question, table in questions.items()}
+    return Dashboard(
+        study=study.name,
+        state=snapshot.study.state,
+        taken_at=snapshot.taken_at,
+        progress=done,
+        agreement=tuple(_agreement_row(question, questions[question], found[question]) for question in questions),
+        raters=tuple(_rater_rows(snapshot, _correlations(list(found.values())))),
+        cost=cost(snapshot, done, fees),
+        stability=tuple(_stability(question, table, repeats, study) for question, table in questions.items()),
+        disagreement=tuple(disagreement(snapshot, most)),
+    )
+
+
+def progress(snapshot: Snapshot) -> Progress:
+    """How far the study is."""
+    raters = snapshot.study.settings.raters
+    normal = {one.id for one in snapshot.units if one.unit.kind == "normal"}
+    mine = [one for one in snapshot.assignments if one.unit_id in normal]
+    states = Counter(one.state for one in mine)
+    valid = Counter(one.unit_id for one in mine if one.state in DONE)
+    by_ratings = Counter(valid[id] for id in normal)
+    seconds = [one.seconds for one in mine if one.seconds is not None]
+    return Progress(
+        units=len(normal),
+        units_done=sum(count for ratings, count in by_ratings.items() if ratings >= raters),
+        units_by_ratings={ratings: by_ratings[ratings] for ratings in range(max(raters, *by_ratings) + 1)},
+        wanted=len(normal) * raters,
+        valid=sum(valid.values()),
+        leased=states["leased"],
+        rejected=states["rejected"],
+        expired=states["expired"],
+        left=sum(max(raters - valid[id], 0) for id in normal),
+        median_seconds=median(seconds) if seconds else None,
+        mean_seconds=fmean(seconds) if seconds else None,
+    )
+
+
+def cost(snapshot: Snapshot, done: Progress, fees: float = 0.0) -> Cost:
+    """What the study has cost, and what it will; qualification is unpaid."""
+    settings = snapshot.study.settings
+    unpaid = {one.id for one in snapshot.units if one.unit.kind == "qualification"}
+    paid = [one for one in snapshot.assignments if one.unit_id not in unpaid and one.submitted_at is not None]
+    each = settings.pay * (1 + fees)
+    return Cost(
+        currency=settings.currency,
+        pay=settings.pay,
+        fees=fees,
+        so_far=each * sum(one.state in DONE for one in paid),
+        rejected=each * sum(one.state == "rejected" for one in paid),
+        to_finish=each * done.left,
+    )
+
+
+def disagreement(snapshot: Snapshot, most: int = 50) -> list[Disputed]:
+    """Items by the variance of their ratings, the largest first; those with fewer than two ratings are left out."""
+    texts = {
+        item.id: (one.unit.context or item.context, item.texts) for one in snapshot.units for item in one.unit.items
+    }
+    given: dict[tuple[str, str, str], list[Rated]] = defaultdict(list)
+    for table in _by_question(snapshot).values():
+        if isinstance(table, str):
+            continue
+        for row in table.frame.iter_rows(named=True):
+            key = (row["item"], row["question"], row.get("pair") or "")
+            given[key].append(Rated(rater=row["rater"], value=row["value"]))
+    found = []
+    for (item, question, pair), values in given.items():
+        if len(values) < 2:
+            continue
+        context, shown = _texts_of(item, pair, texts)
+        numbers = [one.value for one in values]
+        found.append(
+            Disputed(
+                item=item,
+                question=question,
+                pair=pair,
+                mean=fmean(numbers),
+                variance=pvariance(numbers),
+                ratings=tuple(sorted(values, key=lambda one: (one.value, one.rater))),
+                context=context,
+                texts=shown,
+            )
+        )
+    return sorted(found, key=lambda one: (-one.variance, one.question, one.item, one.pair))[:most]
+
+
+def _by_question(snapshot: Snapshot) -> dict[str, Ratings | str]:
+    """The valid ratings of every exported question by themselves, or why there are none."""
+    found: dict[str, Ratings | str] = {}
+    for question in snapshot.study.form.questions:
+        if not question.export or question.widget == "text":
+            continue
+        try:
+            table = exported_ratings(snapshot, questions=[question.id])
+        except DataError as error:
+            found[question.id] = error.message
+            continue
+        for name in table.frame["question"].unique(maintain_order=True).to_list():
+            found[str(name)] = Ratings(table.frame.filter(pl.col("question") == name))
+    return found
+
+
+def _agreement(table: Ratings | str, resamples: int, seed: int) -> Agreement | str:
+    if isinstance(table, str):
+        return table
+    try:
+        return agreement_study(table, leave_one_out=True, interval=Interval(resamples=resamples, seed=seed))
+    except DataError as error:
+        return error.message
+
+
+def _agreement_row(question: str, table: Ratings | str, found: Agreement | str) -> QuestionAgreement:
+    frame = None if isinstance(table, str) else table.frame
+    reason = found if isinstance(found, str) else ""
+    row = {} if isinstance(found, str) else found.rows[0]
+    return QuestionAgreement(
+        question=question,
+        alpha=row.get("alpha"),
+        interval=(row["alpha_ci"][0], row["alpha_ci"][1]) if row else None,
+        raters=0 if frame is None else frame["rater"].n_unique(),
+        items=0 if frame is None else frame["item"].n_unique(),
+        ratings=0 if frame is None else frame.height,
+        reason=reason,
+    )
+
+
+def _correlations(found: Sequence[Agreement | str]) -> dict[str, float]:
+    """By pseudonym, the mean over questions of the correlation with the others."""
+    given: dict[str, list[float]] = defaultdict(list)
+    for one in found:
+        if isinstance(one, Agreement):
+            for rater, value in one.raters.select("rater", "correlation").iter_rows():
+                if value is not None:
+                    given[rater].append(value)
+    return {rater: fmean(values) for rater, values in given.items()}
+
+
+def _rater_rows(snapshot: Snapshot, correlations: Mapping[str, float]) -> list[RaterRow]:
+    handed_in: dict[int, list[Assignment]] = defaultdict(list)
+    for one in snapshot.assignments:
+        if one.submitted_at is not None or one.state == "rejected":
+            handed_in[one.rater_id].append(one)
+    standing = [verdict for verdict in snapshot.verdicts if verdict.overruled_at is None]
+    rows = []
+    for rater in snapshot.raters:
+        mine = handed_in[rater.id]
+        seconds = [one.seconds for one in mine if one.seconds is not None]
+        against = [verdict for verdict in standing if verdict.rater_id == rater.id]
+        rows.append(
+            RaterRow(
+                id=rater.id,
+                pseudonym=rater.pseudonym,
+                platform=rater.platform,
+                state=rater.state,
+                assignments=len(mine),
+                valid=sum(one.state in DONE for one in mine),
+                rejected=sum(one.state == "rejected" for one in mine),
+                rules=dict(sorted(Counter(verdict.rule for verdict in against).items())),
+                verdicts=tuple(verdict.id for verdict in against),
+                median_seconds=median(seconds) if seconds else None,
+                correlation=correlations.get(rater.pseudonym),
+                last_seen_at=rater.last_seen_at,
+            )
+        )
+    return rows
+
+
+def _stability(question: str, table: Ratings | str, repeats: int, study: Study) -> QuestionStability:
+    """Draw fewer items and fewer ratings, and see how well they find the scores that all ratings give."""
+    if isinstance(table, str):
+        return QuestionStability(question=question, plans=(), advice="", reason=table)
+    counts = table.frame.group_by("item", *(["pair"] if "pair" in table.frame.columns else [])).len()["len"]
+    most, items = int(counts.max() or 0), table.frame["item"].unique().sort().to_list()  # type: ignore[arg-type]
+    if most < 2 or len(items) < FEWEST_ITEMS:
+        reason = (
+            f"{len(items)} items with at most {most} ratings each; expected at least {FEWEST_ITEMS} items and 2 ratings"
+        )
+        return QuestionStability(question=question, plans=(), advice="", reason=reason)
+    scores = human_scores(table, items)[0][1]
+    step, half = max(1, -(-most // _MOST_COUNTS)), max(1, most // 2)
+    try:
+        found = stability_study(
+            pl.DataFrame({"id": items, _TRUTH: scores}),
+            ratings=table,
+            truth=_TRUTH,
+            sets=sorted({max(3, round(len(items) * share)) for share in _SHARES}),
+            per_set=sorted({*range(1, most + 1, step), half, most}),
+            repeats=max(10, repeats),
+            price=study.settings.pay,
+            seed=study.seed,
+        )
+    except DataError as error:
+        return QuestionStability(question=question, plans=(), advice="", reason=error.message)
+    plans = tuple(
+        Plan(
+            items=row["sets"],
+            ratings=row["ratings"],
+            spearman=row["spearman"],
+            spearman_sd=row["spearman_sd"],
+            stable=row["stable"],
+        )
+        for row in found.rows
+    )
+    return QuestionStability(question=question, plans=plans, advice=_advice(plans, len(items), half))
+
+
+def _advice(plans: Sequence[Plan], items: int, half: int) -> str:
+    """What half of the ratings say about the other half.
+
+    Where half of them order all items nearly as all ratings do (within .05, so that the mean of half of them has a
+    reliability of about .8), ratings are enough; where that hangs on which items were drawn, items are not.
+    """
+    plan = next(plan for plan in plans if plan.items == items and plan.ratings == half)
+    follows = f"rho {plan.spearman:.2f}, standard deviation {plan.spearman_sd:.2f}"
+    found = f"{half} an item follow{'s' * (half == 1)} the order of all ratings on {items} items with {follows}"
+    if plan.spearman < 1 - TOLERANCE:
+        return f"more ratings an item: {found}"
+    return f"enough of both: {found}" if plan.stable else f"more items: {found}"
+
+
+def _texts_of(item: str, pair: str, texts: Mapping[str, tuple[str, tuple[str, ...]]]) -> tuple[str, tuple[str, ...]]:
+    """The context and the texts behind a rating; of several items compared, all their texts."""
+    if item in texts:
+        context, shown = texts[item]
+        return context, tuple(shown[int(place)] for place in pair.split("-")) if pair else shown
+    parts = [texts[one] for one in item.split(">") if one in texts]
+    return (parts[0][0] if parts else ""), tuple(text for _, shown in parts for text in shown)

@@ -1,0 +1,77 @@
+"""Ratings out of a study: the table that the studies read, with raters under their pseudonyms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import polars as pl
+
+from nlgauge.annotate.store_records import DONE, Snapshot
+from nlgauge.data.tables import Ratings
+from nlgauge.errors import DataError, OptionError
+
+_SCHEMA = {
+    "item": pl.String,
+    "rater": pl.String,
+    "question": pl.String,
+    "value": pl.Float64,
+    "pair": pl.String,
+    "time": pl.Float64,
+}
+
+
+def ratings(
+    snapshot: Snapshot,
+    *,
+    include: Literal["valid", "all"] = "valid",
+    questions: Sequence[str] | None = None,
+    added: bool = False,
+) -> Ratings:
+    """One row a rating: `item, rater, question, value, time` (UTC seconds of the answer), and `pair` where pairs were
+    compared.
+
+    By default the valid work on normal units, and the questions that the form marks for export; `all` takes in whatever
+    was handed in, rejected or not. `added` takes in human texts and negatives that units were given and that the data
+    does not have. `write_table` writes the table as CSV, JSON lines or Parquet.
+    """
+    if include not in ("valid", "all"):
+        raise OptionError(f"include = '{include}'; expected 'valid' or 'all'")
+    form = snapshot.study.form
+    wanted = [one.id for one in form.questions if one.export] if questions is None else list(questions)
+    for question in wanted:
+        form.question(question)
+    units = {one.id: one.unit for one in snapshot.units if one.unit.kind == "normal"}
+    names = {rater.id: rater.pseudonym for rater in snapshot.raters}
+    handed_in = {
+        one.id: one
+        for one in snapshot.assignments
+        if one.unit_id in units and (one.state in DONE or (include == "all" and one.submitted_at is not None))
+    }
+    rows: list[dict[str, Any]] = []
+    for answer in snapshot.answers:
+        assignment = handed_in.get(answer.assignment_id)
+        if assignment is None or answer.question not in wanted:
+            continue
+        unit = units[assignment.unit_id]
+        left_out = set() if added else {item.id for item in unit.items if item.id.endswith(f"#{item.role}")}
+        rows += [
+            {
+                "item": rated.item,
+                "rater": names[assignment.rater_id],
+                "question": rated.question,
+                "value": rated.value,
+                "pair": rated.pair,
+                "time": answer.saved_at,
+            }
+            for rated in form.ratings(answer.question, answer.item, answer.value, unit)
+            if rated.item not in left_out
+        ]
+    if not rows:
+        raise DataError(
+            f"study '{snapshot.study.name}' has no {'valid ' if include == 'valid' else ''}ratings of "
+            f"{', '.join(wanted) or 'any question'}; expected work that was handed in: wait for raters"
+        )
+    frame = pl.DataFrame(rows, schema=_SCHEMA)
+    has_pairs = bool((frame["pair"] != "").any())
+    return Ratings(frame.with_columns(pl.col("pair").replace("", None)) if has_pairs else frame.drop("pair"))

@@ -1,0 +1,1 @@
+"""Alembic's folder: how the tables of the annotation site came to be, step by step."""

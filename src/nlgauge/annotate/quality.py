@@ -1,0 +1,367 @@
+"""Which work to reject, and why: pure functions, one a rule, each with its options.
+
+A rule sees the work of one assignment (and what came before it) and says nothing, or gives a reason in plain words with
+the numbers that led to it. Who acts on a reason, and who overrules it, is the store's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+
+from nlgauge.errors import OptionError, UnknownName
+from nlgauge.stats.agreement import rater_correlations
+
+Key = tuple[str, str]
+Answers = Mapping[Key, Any]
+
+Made = TypeVar("Made")
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A reason to reject."""
+
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One assignment as the rules see it; answers and expected answers go by (item, question).
+
+    `roles` says which items are the human's, the negative or gold. `scales` are the questions answered on a scale about
+    items or pairs, `texts` those answered in free text. `earlier` has, for each scale, the rater's answers in earlier
+    assignments, oldest first; `own_texts` and `other_texts` have fingerprints of texts that this rater and others have
+    handed in before.
+    """
+
+    answers: Answers
+    seconds: float = 0.0
+    minutes: float = 1.0
+    kind: str = "normal"
+    roles: Mapping[str, str] = field(default_factory=dict)
+    expected: Answers = field(default_factory=dict)
+    scales: Collection[str] = ()
+    texts: Collection[str] = ()
+    earlier: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    own_texts: Collection[str] = ()
+    other_texts: Collection[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownAnswers:
+    """Answers that are known beforehand: at least the share `least` must lie within `tolerance`.
+
+    `rater_after` rejections by this rule reject the rater with all their work; 0 means never.
+    """
+
+    name: ClassVar[str] = "gold"
+    tolerance: float = 0.0
+    least: float = 1.0
+    rater_after: int = 1
+
+    def __post_init__(self) -> None:
+        _require(self.name, "tolerance", self.tolerance, self.tolerance >= 0, "0 or more")
+        _require(self.name, "least", self.least, 0 < self.least <= 1, "a share above 0, at most 1")
+        _require(self.name, "rater_after", self.rater_after, self.rater_after >= 0, "0 or more")
+
+    def find(self, work: Work) -> Finding | None:
+        """Compare with the expected answers that this rule is about."""
+        mine = {key: value for key, value in work.expected.items() if self.is_about(work, key[0])}
+        wrong = [key for key, value in mine.items() if not is_close(work.answers.get(key), value, self.tolerance)]
+        if not mine or len(mine) - len(wrong) >= self.least * len(mine) - 1e-9:
+            return None
+        shown = "; ".join(
+            f"'{question}'{f' of {item}' if item else ''}: {_shown(work.answers.get((item, question)))}, expected "
+            f"{_shown(mine[item, question])}{f' give or take {self.tolerance:g}' if self.tolerance else ''}"
+            for item, question in wrong[:_SHOWN]
+        )
+        more = f"; and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
+        return Finding(
+            self.name,
+            f"{len(mine) - len(wrong)} of {len(mine)} known answers were right, fewer than {self.least:.0%} "
+            f"({shown}{more})",
+        )
+
+    def is_about(self, work: Work, item: str) -> bool:
+        """Whether the expected answer about this item is a gold one: all are that are not for attention."""
+        return work.kind in ("normal", "gold") and work.roles.get(item, "") != "attention"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention(KnownAnswers):
+    """Items that anybody who reads them answers right."""
+
+    name: ClassVar[str] = "attention"
+
+    def is_about(self, work: Work, item: str) -> bool:
+        """Items of the role attention, and all items of a unit of that kind."""
+        return work.kind == "attention" or (work.kind == "normal" and work.roles.get(item, "") == "attention")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Qualification(KnownAnswers):
+    """The round before the first assignment; the study says how many tries there are."""
+
+    name: ClassVar[str] = "qualification"
+    least: float = 0.8
+    rater_after: int = 0
+
+    def is_about(self, work: Work, item: str) -> bool:  # noqa: ARG002
+        """All items of a qualification unit."""
+        return work.kind == "qualification"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mans:
+    """Paper 4, section 3.1: the human-written story must have at least 4 points, the negative example at most 2.
+
+    `question` names the question with the points; empty stands for every scale of the form.
+    """
+
+    name: ClassVar[str] = "mans"
+    human: float = 4.0
+    negative: float = 2.0
+    question: str = ""
+
+    def find(self, work: Work) -> Finding | None:
+        """Check the points of the human-written story and of the negative example."""
+        found = []
+        for (item, question), value in work.answers.items():
+            if question != self.question and (self.question or question not in work.scales):
+                continue
+            role = work.roles.get(item, "")
+            if role == "human" and value < self.human:
+                found.append(f"the human-written text has {value:g}, below {self.human:g}")
+            if role == "negative" and value > self.negative:
+                found.append(f"the negative example has {value:g}, above {self.negative:g}")
+        return Finding(self.name, " and ".join(found)) if found else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinTime:
+    """Work that was too quick: below `seconds`, or below `share` of the time that the form expects."""
+
+    name: ClassVar[str] = "min-time"
+    share: float = 0.2
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.name, "share", self.share, 0 <= self.share <= 1, "a share from 0 to 1")
+        _require(self.name, "seconds", self.seconds, self.seconds is None or self.seconds >= 0, "0 or more")
+
+    def find(self, work: Work) -> Finding | None:
+        """Compare the time that the work took with the least."""
+        least = self.share * work.minutes * 60 if self.seconds is None else self.seconds
+        if work.seconds >= least:
+            return None
+        return Finding(self.name, f"the work took {work.seconds:.1f} seconds, fewer than {least:.1f}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StraightLining:
+    """The same answer all the way: `answers` or more in one assignment, all equal, or `run` in a row over several.
+
+    A `run` of 0 looks at single assignments only.
+    """
+
+    name: ClassVar[str] = "straight-lining"
+    answers: int = 5
+    run: int = 0
+
+    def __post_init__(self) -> None:
+        _require(self.name, "answers", self.answers, self.answers >= 2, "2 or more")
+        _require(self.name, "run", self.run, self.run == 0 or self.run >= 2, "0, or 2 or more")
+
+    def find(self, work: Work) -> Finding | None:
+        """Look at every scale of the form."""
+        for question in work.scales:
+            given = [value for (_, asked), value in work.answers.items() if asked == question]
+            if len(given) >= self.answers and len(set(given)) == 1:
+                return Finding(self.name, f"all {len(given)} answers to '{question}' are {given[0]:g}")
+            row = [*work.earlier.get(question, ()), *given][-self.run :] if self.run else []
+            if given and len(row) >= self.run > 0 and len(set(row)) == 1:
+                return Finding(self.name, f"the last {len(row)} answers to '{question}' are all {row[0]:g}")
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DuplicateText:
+    """Free text that was handed in before, by the same rater or, with `across`, by another one.
+
+    Case, spaces and punctuation do not matter; texts of fewer than `words` words do not count, since people may well
+    give the same short answer.
+    """
+
+    name: ClassVar[str] = "duplicate-text"
+    words: int = 4
+    across: bool = True
+
+    def __post_init__(self) -> None:
+        _require(self.name, "words", self.words, self.words >= 1, "1 or more")
+
+    def find(self, work: Work) -> Finding | None:
+        """Look for the texts of this assignment among each other and among earlier ones."""
+        texts = {key: value for key, value in work.answers.items() if key[1] in work.texts and isinstance(value, str)}
+        long_enough = {key: text for key, text in texts.items() if len(normalised(text).split()) >= self.words}
+        marks = {key: fingerprint(text) for key, text in long_enough.items()}
+        counts = Counter(marks.values())
+        for key, text in long_enough.items():
+            where = ""
+            if counts[marks[key]] > 1:
+                where = f"stands {counts[marks[key]]} times in this assignment"
+            elif marks[key] in work.own_texts:
+                where = "was handed in before by the same rater"
+            elif self.across and marks[key] in work.other_texts:
+                where = "was handed in before by another rater"
+            if where:
+                return Finding(self.name, f"the text '{text[:60]}' for '{key[1]}' {where}")
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelationFilter:
+    """Paper 2, section 3.2.4: raters whose ratings correlate below .65 with the mean of the items that they rated.
+
+    Judged once `items` items were rated by this rater and by `raters` raters in all; with `leave_one_out` the mean is
+    that of the others. Where there are several questions, their mean correlation counts.
+    """
+
+    name: ClassVar[str] = "correlation"
+    below: float = 0.65
+    items: int = 10
+    raters: int = 2
+    leave_one_out: bool = False
+
+    def __post_init__(self) -> None:
+        _require(self.name, "below", self.below, -1 <= self.below <= 1, "a correlation")
+        _require(self.name, "items", self.items, self.items >= 3, "3 or more")
+        _require(self.name, "raters", self.raters, self.raters >= 2, "2 or more")
+
+    def find(self, rater: str, ratings: Iterable[tuple[str, str, str, float]]) -> Finding | None:
+        """Judge one rater by rows of (rater, item, question, value): at least all ratings of their items."""
+        tables: dict[str, dict[str, dict[str, float]]] = {}
+        for who, item, question, value in ratings:
+            tables.setdefault(question, {}).setdefault(item, {})[who] = value
+        found, most = [], 0
+        for table in tables.values():
+            shared = [given for given in table.values() if rater in given and len(given) >= self.raters]
+            if len(shared) < self.items:
+                continue
+            names = sorted({who for given in shared for who in given})
+            cells = np.array([[given.get(who, np.nan) for given in shared] for who in names])
+            value = float(rater_correlations(cells, leave_one_out=self.leave_one_out)[names.index(rater)])
+            if not np.isnan(value):
+                found.append(value)
+                most = max(most, len(shared))
+        if not found or np.mean(found) >= self.below:
+            return None
+        mean = "the mean of the others" if self.leave_one_out else "the mean rating"
+        return Finding(
+            self.name,
+            f"the ratings correlate {np.mean(found):.2f} with {mean} over {most} items, below {self.below:g}",
+        )
+
+
+Rule = KnownAnswers | Mans | MinTime | StraightLining | DuplicateText
+_ON_ASSIGNMENTS: tuple[type[Rule], ...] = (KnownAnswers, Attention, Qualification, Mans, MinTime, StraightLining,
+                                           DuplicateText)  # fmt: skip
+_ALWAYS = ("gold", "attention", "qualification")
+RULES = (*(kind.name for kind in _ON_ASSIGNMENTS), CorrelationFilter.name)
+MANUAL = "manual"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a study. Those about known answers always apply where such answers exist."""
+
+    on_assignments: tuple[Rule, ...]
+    correlation: CorrelationFilter | None = None
+
+    def find(self, work: Work) -> list[Finding]:
+        """All reasons to reject this work; extra units (gold, attention, qualification) answer for themselves only."""
+        rules = [rule for rule in self.on_assignments if work.kind == "normal" or rule.name == work.kind]
+        return [found for rule in rules if (found := rule.find(work)) is not None]
+
+    def rater_after(self, rule: str) -> int:
+        """How many rejections by this rule reject the rater; 0: never."""
+        mine = (one for one in self.on_assignments if one.name == rule)
+        return next((one.rater_after for one in mine if isinstance(one, KnownAnswers)), 0)
+
+    @property
+    def earlier_answers(self) -> int:
+        """How many earlier answers a rule wants to see."""
+        return max((rule.run for rule in self.on_assignments if isinstance(rule, StraightLining)), default=0)
+
+
+def read_rules(options: Mapping[str, Mapping[str, Any]]) -> Rules:
+    """The rules by their names, with their options; an error about the first that does not exist."""
+    for name, given in options.items():
+        if name not in RULES:
+            raise UnknownName.among("quality rule", name, RULES)
+        if not isinstance(given, Mapping):
+            raise OptionError(f"quality rule '{name}' has {_shown(given)}; expected options, such as {{}} for none")
+    wanted = {name: dict(options.get(name, {})) for name in RULES if name in options or name in _ALWAYS}
+    made = tuple(_make(kind, wanted[kind.name]) for kind in _ON_ASSIGNMENTS if kind.name in wanted)
+    correlation = _make(CorrelationFilter, wanted["correlation"]) if "correlation" in wanted else None
+    return Rules(made, correlation)
+
+
+def normalised(text: str) -> str:
+    """A text without what does not make it another text: case, width and accents' encoding, punctuation, spaces."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    kept = (sign if unicodedata.category(sign)[0] in "LNM" else " " for sign in folded)
+    return " ".join("".join(kept).split())
+
+
+def fingerprint(text: str) -> str:
+    """A short hash of the normalised text, by which equal texts are found; empty for a text without words."""
+    words = normalised(text)
+    return hashlib.blake2b(words.encode(), digest_size=16).hexdigest() if words else ""
+
+
+def is_close(value: Any, expected: Any, tolerance: float) -> bool:
+    """Whether an answer is the expected one: numbers within the tolerance, texts after normalising, the rest equal."""
+    if _is_number(value) and _is_number(expected):
+        return abs(float(value) - float(expected)) <= tolerance + 1e-9
+    if isinstance(value, str) and isinstance(expected, str):
+        return value == expected or (normalised(value) == normalised(expected) != "")
+    if isinstance(value, list | tuple) and isinstance(expected, list | tuple):
+        return list(value) == list(expected)
+    return bool(value == expected)
+
+
+def _make(kind: type[Made], options: Mapping[str, Any]) -> Made:
+    name = str(kind.name)  # type: ignore[attr-defined]
+    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
+    for option in options:
+        if option not in known:
+            raise UnknownName.among(f"option of the quality rule '{name}'", option, known)
+    try:
+        return msgspec.convert(dict(options), kind)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at ")
+        raise OptionError(f"quality rule '{name}', {place.strip('`$.') or 'options'}: {message}") from error
+
+
+def _require(rule: str, option: str, value: Any, holds: bool, expected: str) -> None:
+    if not holds:
+        raise OptionError(f"quality rule '{rule}' has {option} = {value}; expected {expected}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    return "no answer" if value is None else str(value)[:60]

@@ -1,0 +1,194 @@
+"""Running the annotation site: one process, and every reason not to start is found before it does."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from nlgauge.annotate import schema
+from nlgauge.annotate.signing import entrance_address, link_address, read_secret, sign_link
+from nlgauge.annotate.store import Store
+from nlgauge.annotate.store_records import PLATFORMS
+from nlgauge.errors import OptionError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+DATABASE_VARIABLE = "NLGAUGE_DATABASE"
+DEFAULT_DATABASE = "annotate.db"
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8000
+
+_GRACEFUL_SECONDS = 10
+_THREADS = 8
+
+
+def database_address(given: str = "") -> str:
+    """The database to use: the one that is named, or that of the environment, or a file in the working folder."""
+    return given or os.environ.get(DATABASE_VARIABLE, "") or DEFAULT_DATABASE
+
+
+@contextmanager
+def opened_store(database: str, *, must_exist: bool = True) -> Iterator[Store]:
+    """The store of a database with the tables of this version; an error where it cannot be read and written.
+
+    A SQLite file that is not there is an error with `must_exist`, since a study would be looked for in an empty one.
+    """
+    place = _sqlite_file(database)
+    if must_exist and place is not None and not place.exists():
+        raise OptionError(
+            f"no database {place}; expected one that `nlgauge annotate new` has made: name it with --database, or set "
+            f"{DATABASE_VARIABLE}"
+        )
+    engine = schema.connect(database)
+    try:
+        schema.migrate(engine)
+        _check_writable(engine)
+        yield Store(engine)
+    finally:
+        engine.dispose()
+
+
+def secret_file(database: str) -> Path:
+    """Where the secret that signs links is kept: beside a SQLite file, else in the working folder."""
+    place = _sqlite_file(database)
+    return Path("annotate.secret") if place is None else place.with_name(f"{place.name}.secret")
+
+
+def rater_links(database: str, study: str, count: int, *, base_url: str, days: float) -> list[str]:
+    """Personal links, signed, for as many raters; each is good for one rater and ends after some days."""
+    if count < 1 or not days > 0:
+        raise OptionError(f"{count} links for {days:g} days; expected at least 1, and more than 0 days")
+    secret = read_secret(secret_file(database))
+    return [link_address(base_url, sign_link(secret, study, days=days)) for _ in range(count)]
+
+
+def serve(
+    database: str,
+    *,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+    base_url: str = "",
+    log_level: str = "warning",
+    say: Callable[[str], None] = print,
+) -> None:
+    """Run the site until it is told to stop (Ctrl-C, or the signal TERM), which lets open requests finish.
+
+    `base_url` is the address by which raters reach the site where a proxy stands before it. Port 0 takes a free one.
+    Several servers may share a database; each is one process, since a SQLite file has one writer anyway.
+    """
+    import uvicorn
+
+    from nlgauge.annotate.app import AppSettings, create_app
+
+    with opened_store(database) as store, _listening(host, port) as listener:
+        app = create_app(store, AppSettings(secret_file=secret_file(database), base_url=base_url))
+        address = base_url or _address(listener, host)
+        for line in _welcome(store, address):
+            say(line)
+        config = uvicorn.Config(
+            app,
+            log_level=log_level,
+            server_header=False,
+            proxy_headers=bool(base_url),
+            timeout_graceful_shutdown=_GRACEFUL_SECONDS,
+        )
+        with _quiet_signals():
+            asyncio.run(_run(uvicorn.Server(config), listener))
+        say("stopped; every answer that was acknowledged is in the database")
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Answer with a few threads: more of them only wait for each other, for the interpreter and for the one writer."""
+    from anyio.to_thread import current_default_thread_limiter
+
+    current_default_thread_limiter().total_tokens = _THREADS
+    await server.serve(sockets=[listener])
+
+
+def _welcome(store: Store, address: str) -> Iterator[str]:
+    from nlgauge.annotate.security import allows
+
+    yield f"for researchers: {address.rstrip('/')}/"
+    for study in store.studies():
+        if study.state == "open":
+            if allows(study, "direct"):
+                links = f"nlgauge annotate links {study.name} --url {address}"
+                yield f"for raters of '{study.name}': make links with `{links}`"
+            for platform in PLATFORMS:
+                if platform != "direct" and allows(study, platform):
+                    entrance = entrance_address(address, study.name, platform)
+                    yield f"for raters of '{study.name}' from {platform}: {entrance}"
+
+
+def _sqlite_file(database: str) -> Path | None:
+    """The file of a SQLite database; none for another kind."""
+    if "://" not in database:
+        return Path(database).expanduser()
+    name = sa.make_url(database).database if database.startswith("sqlite:") else None
+    return None if name is None or name.startswith("file:") else Path(name)
+
+
+def _check_writable(engine: Engine) -> None:
+    """Write nothing in a way that a database that is for reading only refuses."""
+    table = schema.study
+    with schema.clear_errors(engine), engine.begin() as connection:
+        connection.execute(sa.update(table).where(table.c.id < 0).values(state=table.c.state))
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens already, so that no other program can take the port between the check and the start."""
+    if not 0 <= port <= 65535:
+        raise OptionError(f"port {port}; expected 1 to 65535, or 0 for any that is free")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except socket.gaierror as error:
+        raise OptionError(f"the host '{host}' is unknown ({error.strerror}); expected one of this machine") from error
+    except OSError as error:
+        raise OptionError(_why_not(host, port, error)) from error
+    with listener:
+        yield listener
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is in use; expected a free one: stop the other program, or choose another with --port"
+    if error.errno == errno.EACCES:
+        return f"port {port} may not be used by this user; expected one from 1024 on: choose another with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"the host '{host}' is not an address of this machine; expected 127.0.0.1, 0.0.0.0 or one of its own"
+    return (
+        f"cannot listen on {host}, port {port}: {error.strerror or error}; expected a host and a port of this machine"
+    )
+
+
+def _address(listener: socket.socket, host: str) -> str:
+    named = f"[{host}]" if ":" in host else host
+    return f"http://{named}:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def _quiet_signals() -> Iterator[None]:
+    """The server stops at a signal and then raises it again; by then it has done its work."""
+
+    def heard(*_: Any) -> None:
+        return None
+
+    before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,377 @@
+"""What a rater gets as one assignment: rows of a table put together as a form asks, the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations, pairwise, product
+from typing import TYPE_CHECKING, Any, Literal
+
+from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.errors import DataError
+from nlgauge.perturb.base import Perturbed, draw_for
+from nlgauge.perturb.lexical_repetition import LexicalRepetition
+from nlgauge.studies.decoding import PARAMETERS
+from nlgauge.text.words import sentences
+
+if TYPE_CHECKING:
+    from nlgauge.annotate.forms import Form, Question
+
+Kind = Literal["normal", "gold", "attention", "qualification"]
+Per = Literal["unit", "item", "pair"]
+Added = Literal["human", "negative"]
+PairsOf = Literal["", "all", "neighbours"]
+Table = ResponseSets | Items
+
+_TELLING_APART = (*PARAMETERS, "label", "system")
+_LARGEST = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """What an assignment is made of: `size` sets or items, those that share the column `group` where one is named.
+
+    `pairs` makes units of two out of each group; `add` says which items of a unit are not a system's (paper 4).
+    """
+
+    of: Literal["set", "item"]
+    size: int
+    group: str = ""
+    pairs: PairsOf = ""
+    add: tuple[Added, ...] = ()
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong: found and expected."""
+        if not 1 <= self.size <= _LARGEST:
+            yield f"found size {self.size}; expected 1 to {_LARGEST}"
+        if self.group and self.size < 2:
+            yield f"found group = '{self.group}' with size {self.size}; expected units of at least 2"
+        if self.pairs and (self.size != 2 or not self.group):
+            yield f"found pairs = '{self.pairs}' with size {self.size}; expected size = 2 and a column as group"
+        if self.add and (self.of != "item" or not self.group or self.pairs or self.size <= len(self.add)):
+            yield "found 'add'; expected of = 'item', a column as group, and a size with room for systems' items"
+        if len(set(self.add)) < len(self.add):
+            yield "found a word twice in 'add'; expected each once"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """What an answer is about: a set with its responses, or a single text.
+
+    `role` is system, human, negative, gold, attention or nothing. `context` is empty where the unit has one for all.
+    """
+
+    id: str
+    texts: tuple[str, ...]
+    role: str = ""
+    system: str = ""
+    context: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """One assignment's items; `expected` has the known answers by item ("" for the unit) and question."""
+
+    items: tuple[Item, ...]
+    context: str = ""
+    kind: Kind = "normal"
+    expected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def targets(self, per: Per) -> list[str]:
+        """What a question is asked about: "" for the unit, items by their ids, pairs of responses as `<id>#i-j`."""
+        if per == "unit":
+            return [""]
+        if per == "item":
+            return [item.id for item in self.items]
+        return [f"{item.id}#{i}-{j}" for item in self.items for i, j in combinations(range(len(item.texts)), 2)]
+
+
+def is_storable(text: str) -> bool:
+    """Whether every database can keep the text: PostgreSQL has no NUL, and a lone surrogate is no character."""
+    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def order_for(unit: Unit, rater_seed: int) -> Unit:
+    """The unit as one rater sees it: items in an order of the rater's own, responses within a set as they were."""
+    items = sorted(unit.items, key=lambda item: item.id)
+    draw_for(rater_seed, *(item.id for item in items)).shuffle(items)
+    return replace(unit, items=tuple(items))
+
+
+def make_units(
+    form: Form,
+    table: Table,
+    *,
+    seed: int,
+    gold: Table | None = None,
+    attention: Table | None = None,
+    qualification: Table | None = None,
+    negatives: bool = True,
+    shape: Shape | None = None,
+    apart: str = "",
+    smaller_last: bool = False,
+) -> list[Unit]:
+    """Rows of a table as units: first the normal ones, then those whose answers are known.
+
+    `shape` stands in for the form's own. Without a group column rows are dealt at random; `smaller_last` lets the last
+    unit (of a group) have fewer. Sets are paired when they differ in the column `apart`, by default the first there is
+    of a decoding parameter, `label` and `system`; neighbours are next to each other in its order. A human text is a row
+    whose system is `human`, or else the first reference; a negative (unless `negatives` is off) is a row whose system
+    is `negative`, or else the human text of another group with sentences shuffled and words repeated (paper 4, 3.1).
+    Tables of known answers have a column `expected_<question>` for each question that has some; of items to choose
+    from, the right one has 1 there, and items to rank have their places.
+    """
+    shape = shape or form.unit
+    for problem in shape.problems():
+        raise DataError(f"the shape of a unit: {problem}")
+    rows = _rows(table, shape)
+    made = _normal_units(rows, shape, seed, negatives, apart, smaller_last)
+    units = [_unit("normal", items) for items in made]
+    others: list[tuple[Kind, Table | None]] = [
+        ("gold", gold), ("attention", attention), ("qualification", qualification)
+    ]  # fmt: skip
+    for kind, known in others:
+        if known is not None:
+            units += _known_units(form, known, shape, kind)
+    if not shape.pairs:
+        _require_unique([item.id for unit in units for item in unit.items], "the units")
+    return units
+
+
+@dataclass(frozen=True)
+class _Row:
+    item: Item
+    cells: Mapping[str, Any]
+
+
+def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
+    """The rows as items; roles come from the system's name, and texts that no database keeps are mended."""
+    wanted, found = (ResponseSets, "single texts") if shape.of == "set" else (Items, "sets of responses")
+    if not isinstance(table, wanted):
+        raise DataError(f"found {found}; expected {'sets of responses' if shape.of == 'set' else 'single texts'}")
+    frame = table.to_polars() if isinstance(table, ResponseSets) else table.frame
+    rows = []
+    for cells in frame.iter_rows(named=True):
+        system = _storable(cells.get("system") or "")
+        role = system.lower() if system.lower() in ("human", "negative") else "system" if system else ""
+        texts = cells["responses"] if shape.of == "set" else [cells["text"]]
+        item = Item(
+            id=prefix + _require_id(cells["id"], shape),
+            texts=tuple(map(_storable, texts)),
+            role=role,
+            system=system,
+            context=_storable(cells.get("context") or ""),
+        )
+        rows.append(_Row(item, cells))
+    _require_unique([row.item.id for row in rows], "the table")
+    return rows
+
+
+def _storable(text: str) -> str:
+    """The text with a replacement character for every NUL and lone surrogate, and so as long as before."""
+    return (
+        text if is_storable(text) else "".join(one if is_storable(one) else "\N{REPLACEMENT CHARACTER}" for one in text)
+    )
+
+
+def _require_id(id: str, shape: Shape) -> str:
+    if not id or not is_storable(id):
+        raise DataError(f"found {ascii(id)[:60]}; expected a name without NUL characters", column="id")
+    if shape.pairs and (">" in id or id != id.strip()):
+        raise DataError(
+            f"found '{id[:60]}'; expected ids without > and outer spaces: compared sets are exported as FIRST>SECOND",
+            column="id",
+        )
+    return id
+
+
+def _require_unique(ids: Sequence[str], where: str) -> None:
+    id, count = Counter(ids).most_common(1)[0]
+    if count > 1:
+        raise DataError(
+            f"'{id[:60]}' stands {count} times in {where}; expected an id of its own for every row: ratings carry it",
+            column="id",
+        )
+
+
+def _require_columns(rows: Sequence[_Row], *names: str) -> None:
+    found = rows[0].cells
+    if missing := [name for name in names if name and name not in found]:
+        raise DataError(
+            f"no column {', '.join(map(repr, missing))}; found {', '.join(found)}: add what is missing, or give "
+            "another shape of units",
+            column=missing[0],
+        )
+
+
+def _groups(rows: Sequence[_Row], column: str) -> dict[Any, list[_Row]]:
+    """Rows by their value in a column, in order of appearance; all in one group without a column."""
+    groups: dict[Any, list[_Row]] = {}
+    for row in rows:
+        value = row.cells[column] if column else ""
+        if value is None or not isinstance(value, str | int | float):
+            raise DataError(f"item '{row.item.id}' has {value!r:.60}; expected text or a number", column=column)
+        groups.setdefault(value, []).append(row)
+    return groups
+
+
+def _normal_units(
+    rows: list[_Row], shape: Shape, seed: int, negatives: bool, apart: str, smaller_last: bool
+) -> Iterator[list[Item]]:
+    _require_columns(rows, shape.group, "system" if shape.add else "")
+    groups = _groups(rows, shape.group)
+    if shape.add:
+        yield from _with_additions(groups, shape, seed, negatives)
+        return
+    if shape.pairs:
+        column = apart or next((name for name in _TELLING_APART if name in rows[0].cells), "")
+        _require_columns(rows, column or "system")
+        for value, group in groups.items():
+            yield from _pairs(group, shape, column, value)
+        return
+    for value, group in groups.items():
+        items = [row.item for row in group]
+        if shape.size > 1:
+            draw_for(seed, "units", value).shuffle(items)
+        rest = len(items) % shape.size
+        if len(items) < shape.size or (rest and not smaller_last):
+            shared = f" with {shape.group} '{str(value)[:60]}'" if shape.group else ""
+            raise DataError(
+                f"found {len(items)} {shape.of}s{shared}; expected units of {shape.size}: give a multiple of it, "
+                f"another shape, or let the last unit be smaller (smaller_last, from {shape.size} on)"
+            )
+        yield from (items[start : start + shape.size] for start in range(0, len(items), shape.size))
+
+
+def _pairs(group: Sequence[_Row], shape: Shape, column: str, value: Any) -> Iterator[list[Item]]:
+    levels = _groups(group, column)
+    steps = list(combinations(levels, 2)) if shape.pairs == "all" else list(pairwise(sorted(levels)))
+    if not steps:
+        raise DataError(
+            f"the {shape.of}s with {shape.group} '{str(value)[:60]}' are all alike in '{column}'; expected at least "
+            "two that differ: name another column (apart) or leave them out",
+            column=column,
+        )
+    for one, other in steps:
+        yield from ([first.item, second.item] for first, second in product(levels[one], levels[other]))
+
+
+def _with_additions(groups: Mapping[Any, list[_Row]], shape: Shape, seed: int, negatives: bool) -> Iterator[list[Item]]:
+    """Systems' texts, the human one and a negative (paper 4, section 3.1)."""
+    humans = {value: _human(group, shape.group, value) for value, group in groups.items()}
+    for value, group in groups.items():
+        systems = [row.item for row in group if row.item.role not in shape.add]
+        if len(systems) != shape.size - len(shape.add):
+            raise DataError(
+                f"{shape.group} '{str(value)[:60]}' has {len(systems)} texts of systems; expected "
+                f"{shape.size - len(shape.add)} beside {' and '.join(shape.add)}: give another shape of units for "
+                "more or fewer systems",
+                column="system",
+            )
+        items = systems + ([humans[value]] if "human" in shape.add else [])
+        if "negative" in shape.add and negatives:
+            given = [row.item for row in group if row.item.role == "negative"]
+            items.append(given[0] if given else _negative(humans, value, systems[0], seed))
+        yield items
+
+
+def _human(group: Sequence[_Row], column: str, value: Any) -> Item:
+    for row in group:
+        if row.item.role == "human":
+            return row.item
+    for row in group:
+        if row.cells.get("references"):
+            text = _storable(row.cells["references"][0])
+            return Item(
+                id=f"{group[0].item.id}#human", texts=(text,), role="human", system="human", context=row.item.context
+            )
+    raise DataError(
+        f"{column} '{str(value)[:60]}' has no human text; expected a row whose system is 'human', or a column of "
+        "references",
+        column="references",
+    )
+
+
+def _negative(humans: Mapping[Any, Item], value: Any, beside: Item, seed: int) -> Item:
+    """The human text of another group made bad enough that nobody who reads it can like it."""
+    draw = draw_for(seed, "negative", value)
+    others = [item.texts[0] for key, item in humans.items() if key != value]
+    draw.shuffle(others)
+    for story in others:
+        if (text := _worsened(story, draw)) is not None:
+            return Item(
+                id=f"{beside.id}#negative", texts=(text,), role="negative", system="negative", context=beside.context
+            )
+    raise DataError(
+        "found no human text of another group that can be made worse; expected one of two sentences or more: give more "
+        "groups, rows whose system is 'negative', or leave negatives out"
+    )
+
+
+def _worsened(story: str, draw: random.Random) -> str | None:
+    lines = sentences(story)
+    if len(set(lines)) < 2:
+        return None
+    mixed = list(lines)
+    while mixed == lines:
+        draw.shuffle(mixed)
+    repeated = LexicalRepetition()(" ".join(mixed), seed=draw.getrandbits(32))
+    return repeated.text if isinstance(repeated, Perturbed) else None
+
+
+def _unit(kind: Kind, items: Sequence[Item]) -> Unit:
+    """A unit whose context is that of its items, where they share one."""
+    contexts = {item.context for item in items}
+    if len(contexts) > 1:
+        return Unit(kind=kind, items=tuple(items))
+    return Unit(kind=kind, context=contexts.pop(), items=tuple(replace(item, context="") for item in items))
+
+
+def _known_units(form: Form, table: Table, shape: Shape, kind: Kind) -> Iterator[Unit]:
+    """Units of rows whose answers are known, as large as the rows allow; ids say what kind they are of."""
+    rows = _rows(table, shape, f"{kind}:")
+    columns = {f"expected_{question.id}": question for question in form.questions}
+    given = {name: question for name, question in columns.items() if name in rows[0].cells}
+    if not given:
+        raise DataError(
+            f"the table for {kind} has no known answers; found {', '.join(rows[0].cells)}; expected "
+            f"{' or '.join(columns)}"
+        )
+    _require_columns(rows, shape.group)
+    for group in _groups(rows, shape.group).values():
+        for start in range(0, len(group), shape.size):
+            part = group[start : start + shape.size]
+            items = [replace(row.item, role=kind if kind in ("gold", "attention") else row.item.role) for row in part]
+            unit = _unit(kind, items)
+            expected: dict[str, dict[str, Any]] = {}
+            for name, question in given.items():
+                for item, value in _known(form, question, unit, [row.cells[name] for row in part], name):
+                    expected.setdefault(item, {})[question.id] = value
+            yield replace(unit, expected=expected)
+
+
+def _known(form: Form, question: Question, unit: Unit, cells: Sequence[Any], column: str) -> Iterator[tuple[str, Any]]:
+    """The known answers to one question, from the cells of a unit's rows: (item, answer)."""
+    ids = unit.targets("item")
+    if question.widget == "span" or question.per == "pair":
+        raise DataError("found known answers about spans or pairs; expected them about items or units", column=column)
+    known: list[tuple[str, Any]]
+    if question.per == "item":
+        known = [(id, cell) for id, cell in zip(ids, cells, strict=True) if cell is not None]
+    elif question.among:
+        right = [id for id, cell in zip(ids, cells, strict=True) if cell in (1, "1", True)]
+        known = [("", right[0] if len(right) == 1 else right)]
+    elif question.widget == "ranking":
+        places = {str(cell): id for id, cell in zip(ids, cells, strict=True)}
+        known = [("", [places.get(str(place), "") for place in range(1, len(ids) + 1)])]
+    else:
+        known = [("", cell) for cell in dict.fromkeys(cells) if cell is not None]
+    if question.per == "unit" and len(known) > 1:
+        raise DataError(f"found {len(known)} answers for one unit; expected one", column=column)
+    for item, value in known:
+        try:
+            yield item, form.check_answer(question.id, item, value, unit)
+        except DataError as error:
+            raise DataError(error.message, column=column) from error
