@@ -20,12 +20,12 @@ WORK = "build/papers/openmeva"
 ROC = f"{DATA}/rocstories/union_reference.txt"
 WP = f"{DATA}/writingprompts/stories_1000.jsonl"
 ANTONYMS = f"--antonyms {DATA}/conceptnet/antonyms.txt"
+CONTROL_SEEDS = (1, 2, 3, 4, 5, 6)
 CONTROL = f"train union --data {ROC} {ANTONYMS} --limit 1000 --epochs 1 --threads 1 --scramble-labels"
 TRAINING = {
     "union": f"train union --data {ROC} {ANTONYMS} --out {WORK}/union --epochs 2 --threads 1",
     "control": f"{CONTROL} --out {WORK}/control",
-    "control-1": f"{CONTROL} --out {WORK}/control-1 --seed 1",
-    "control-2": f"{CONTROL} --out {WORK}/control-2 --seed 2",
+    **{f"control-{seed}": f"{CONTROL} --out {WORK}/control-{seed} --seed {seed}" for seed in CONTROL_SEEDS},
     "union-wp": f"train union --data {WORK}/wp-train.txt {ANTONYMS} --out {WORK}/union-wp --epochs 2 --threads 1",
     "ruber": f"train ruber --data {ROC} --encoder minilm --out {WORK}/ruber --threads 1",
     "ruber-words": f"train ruber --data {ROC} --vectors glove-50d --pooling minmax --out {WORK}/ruber-words "
@@ -35,8 +35,7 @@ TRAINING = {
 }
 CONTROLS = {
     "union, labels scrambled": "control",
-    "union, labels scrambled, seed 1": "control-1",
-    "union, labels scrambled, seed 2": "control-2",
+    **{f"union, labels scrambled, seed {seed}": f"control-{seed}" for seed in CONTROL_SEEDS},
 }
 METRICS = {
     "bleu": "bleu:smooth=none",
@@ -174,6 +173,9 @@ def _correlation_part() -> str:
     )
     wanted = printed()["openmeva"]["table11"]
     overall = [row for row in run.rows if row["level"] == "items"]
+    controls = [row["pearson"] for name, row in zip(METRICS, overall, strict=True) if name in CONTROLS]
+    chance = sum(controls) / len(controls)
+    width = (sum((one - chance) ** 2 for one in controls) / (len(controls) - 1)) ** 0.5
     rows = []
     for name, row in zip(METRICS, overall, strict=True):
         paper = short(wanted[name][0], 3) if name in wanted else "-"
@@ -187,7 +189,8 @@ def _correlation_part() -> str:
     return (
         f"## Table 11, ROC: correlation with people\n\n{run.shown}\n\n"
         + table(["metric", "Pearson", "printed", "Spearman", "Kendall", "stories", "cluster"], rows)
-        + f"\n\n{READINGS}\n\n{run.notes}\n"
+        + f"\n\n{READINGS} The {len(controls)} controls have a mean of {show(chance, 3)} and a standard deviation of "
+        f"{show(width, 3)}.\n\n{run.notes}\n"
     )
 
 
