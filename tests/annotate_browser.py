@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import threading
 import time
@@ -253,21 +252,6 @@ class Site:
     def link(self, study: Study) -> str:
         """A personal link."""
         return f"/r/{sign_link(SECRET, study.name, now=self.clock())}"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """A real browser."""
-    place = shutil.which("chromium")
-    if place is None:
-        pytest.skip("chromium is not installed")
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=place, args=flags)
-        yield browser
-        browser.close()
 
 
 @contextmanager

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 from tests.postgres import postgres_port, postgres_url
 
@@ -36,6 +40,21 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["NLGAUGE_CACHE"]
     else:
         os.environ["NLGAUGE_CACHE"] = before
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real browser."""
+    place = shutil.which("chromium")
+    if place is None:
+        pytest.skip("chromium is not installed")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=place, args=flags)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

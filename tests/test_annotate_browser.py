@@ -35,7 +35,6 @@ from tests.annotate_browser import (
     answer_page,
     begin,
     careless,
-    chromium,
     go,
     hand_in,
     log_in,
@@ -52,7 +51,6 @@ from tests.annotate_browser import (
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Route
 
-__all__ = ["chromium"]
 
 Key = tuple[str, str, str]
 
@@ -92,14 +90,14 @@ def ratings_of(case: Case, opinion: Opinion) -> Iterator[tuple[Key, float]]:
 
 
 @pytest.fixture(scope="module")
-def sqlite_site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with running_site(tmp_path_factory.mktemp("site") / "annotate.db", chromium) as site:
+def sqlite_site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running_site(tmp_path_factory.mktemp("site") / "annotate.db", browser) as site:
         yield site
 
 
 @pytest.fixture
-def postgres_site(chromium: Browser, postgres_url: str) -> Iterator[Site]:
-    with running_site(postgres_url, chromium) as site:
+def postgres_site(browser: Browser, postgres_url: str) -> Iterator[Site]:
+    with running_site(postgres_url, browser) as site:
         yield site
 
 

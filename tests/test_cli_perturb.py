@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,19 +56,6 @@ def stories(tmp_path: Path) -> Path:
     file = tmp_path / "stories.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in STORIES))
     return file
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    place = shutil.which("chromium")
-    if place is None:
-        pytest.skip("chromium is not installed")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=place, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
 
 
 def run(tmp_path: Path, *arguments: str, stdin: bytes = b"") -> Outcome:

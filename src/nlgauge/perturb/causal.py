@@ -14,15 +14,16 @@ from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.forms import with_capitals_of
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
+from nlgauge.text.words import word_set
 
-_MODIFIERS = clauses.word_set(
+_MODIFIERS = word_set(
     "just only simply mainly partly mostly perhaps maybe probably especially is was are were be 's not even or though"
 )
-_DURATIONS = clauses.word_set(
+_DURATIONS = word_set(
     "year years month months week weeks day days hour hours time while long ever first little young child kid baby "
     "born childhood then start started begin began school college"
 )
-_PURPOSE = clauses.word_set("can could would will 'd 'll may might should wo ca")
+_PURPOSE = word_set("can could would will 'd 'll may might should wo ca")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.forms import inflected, with_capitals_of
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
+from nlgauge.text.words import word_set
 
 Column = Literal["subject", "object", "possessive_adjective", "possessive_noun", "reflexive"]
 Agreement = Literal["first", "third", "plural"]
@@ -26,8 +27,8 @@ _BE = {
 }
 _MOST_WORDS = 5
 _MOST_CHARACTERS = 1000
-_STATIC = clauses.word_set("be have get want need do like mean spend take make let keep")
-_WITHIN = clauses.word_set("det poss amod compound nummod case prep pobj conj cc nmod punct advmod quantmod predet")
+_STATIC = word_set("be have get want need do like mean spend take make let keep")
+_WITHIN = word_set("det poss amod compound nummod case prep pobj conj cc nmod punct advmod quantmod predet")
 
 
 @dataclass(frozen=True)

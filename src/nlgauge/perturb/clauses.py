@@ -15,12 +15,7 @@ from nlgauge.perturb.base import Edit
 from nlgauge.perturb.forms import with_capitals_of
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
-
-
-def word_set(words: str) -> frozenset[str]:
-    """The words of a line."""
-    return frozenset(words.split())
-
+from nlgauge.text.words import word_set
 
 SUBJECTS = ("nsubj", "nsubjpass", "expl")
 _FINITE = ("VBD", "VBZ", "VBP", "MD")

@@ -15,15 +15,15 @@ from nlgauge.perturb.corpus import CLASSES, Corpus
 from nlgauge.perturb.forms import in_form_of, replaced
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
-from nlgauge.perturb.synonyms import table
 from nlgauge.perturb.wordnet import load_wordnet
+from nlgauge.text.words import word_set
 
 _OPPOSITES = frozenset(("Antonym", "DistinctFrom"))
 _TOGETHER = frozenset(("AtLocation", "HasA", "PartOf", "MadeOf", "LocatedNear"))
 _CONCRETE = frozenset((5, 6, 8, 13, 17, 18, 20))  # animals, artefacts, bodies, food, objects, persons, plants
 _ARTEFACT, _GROUP, _PERSON = 6, 14, 18
 _MOSTLY = 0.7
-_REFUSED = table(
+_REFUSED = word_set(
     "air alcohol area ass back base beef beer bit block blood body bottom bread breast butter cheese chicken "
     "chocolate cloth clothing coffee corn cotton cover dirt equipment eye face family fire fish flour food front "
     "fruit furniture gas glass grass hair hand hardware head heart home honey ice inside jewelry juice kind land "
@@ -31,9 +31,9 @@ _REFUSED = table(
     "plastic police pork rice rubber salt sand sauce side snow soil someone soup steel stuff sugar tea thing "
     "tobacco top water way wheat wine wood wool world "
 )
-_VAGUE = table("lot thing something someone somebody side kind sort bit way stuff one part piece end top rest")
-_OF_MASS = table("some any much no all more enough most")
-_LIGHT = table("be have do get go make take give let put come want need try start begin stop keep use see know say")
+_VAGUE = word_set("lot thing something someone somebody side kind sort bit way stuff one part piece end top rest")
+_OF_MASS = word_set("some any much no all more enough most")
+_LIGHT = word_set("be have do get go make take give let put come want need try start begin stop keep use see know say")
 
 
 @dataclass(frozen=True, kw_only=True)

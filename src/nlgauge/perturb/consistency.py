@@ -19,8 +19,8 @@ from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.forms import begins_with_vowel, in_form_of, inflected, replaced, with_capitals_of
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
-from nlgauge.perturb.synonyms import table
 from nlgauge.perturb.wordnet import CLASSES, WordClass, load_wordnet
+from nlgauge.text.words import word_set
 
 _OPPOSED: dict[WordClass, str] = {
     "noun": "success:failure winner:loser joy:sorrow birth:death death:birth safety:danger  danger:safety "
@@ -48,31 +48,31 @@ _OPPOSED: dict[WordClass, str] = {
     "carefully:carelessly happily:unhappily happily:sadly sadly:happily loudly:softly quietly:noisily "
     "often:rarely  accidentally:deliberately patiently:impatiently successfully:unsuccessfully always:never ",
 }
-_NEEDS_OBJECT = table(
+_NEEDS_OBJECT = word_set(
     "find buy win open close sell clean fill hire hide pack unpack enter accept reject include wrap trust praise lock "
     "unlock tie untie encourage hit break repair promote cover attack attend refuse pull push"
 )
-_NO_CLAUSE = table("hate love like dislike stop forget remember agree disagree believe manage admit deny")
-_LEAVES_SAME = table("would 'd could should")
-_SPOILS_REMOVAL = table("anymore yet ever either until much but nor longer matter least whatsoever all again only")
-_SPOILS_INSERTION = table(
+_NO_CLAUSE = word_set("hate love like dislike stop forget remember agree disagree believe manage admit deny")
+_LEAVES_SAME = word_set("would 'd could should")
+_SPOILS_REMOVAL = word_set("anymore yet ever either until much but nor longer matter least whatsoever all again only")
+_SPOILS_INSERTION = word_set(
     "also too already still almost finally eventually just soon some someone something somebody somewhere suddenly "
     "both always never not n't n’t nt no nobody nothing nowhere none neither hardly barely rarely seldom until "
     "unfortunately immediately instantly even only quickly ever once sure maybe perhaps before"
 )
 _TO_SOME = {"any": "some", "anything": "something", "anyone": "someone", "anybody": "somebody", "anywhere": "somewhere"}
 _INSTEAD = {"nobody": "somebody", "nothing": "something", "nowhere": "somewhere", "rarely": "often", "seldom": "often"}
-_MASS = table(
+_MASS = word_set(
     "money food water time help luck room sleep hope work evidence sign electricity power gas information interest "
     "experience trouble damage energy traffic proof success progress space fun milk bread snow rain sense pain fear"
 )
-_EVERYWHERE = table("be have do go get make take come want day time thing one lot")
-_SAYING = table("say reply ask shout answer tell whisper yell scream call cry exclaim mutter sing continue respond")
-_CHOICES = table("decide choose agree plan promise prefer")
+_EVERYWHERE = word_set("be have do go get make take come want day time thing one lot")
+_SAYING = word_set("say reply ask shout answer tell whisper yell scream call cry exclaim mutter sing continue respond")
+_CHOICES = word_set("decide choose agree plan promise prefer")
 _FULL = {"ca": "can", "wo": "will", "sha": "shall"}
 _FINITE = {"VBD": "did", "VBZ": "does", "VBP": "do"}
-_SHORT_BE = table("'s ’s 'm ’m 're ’re")
-_NOT = table("not n't n’t nt")
+_SHORT_BE = word_set("'s ’s 'm ’m 're ’re")
+_NOT = word_set("not n't n’t nt")
 
 
 @dataclass(frozen=True, kw_only=True)

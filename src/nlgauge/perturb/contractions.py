@@ -13,34 +13,30 @@ from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.forms import with_capitals_of
 from nlgauge.perturb.punctuation import NOMINATIVES, Piece, pieces_of
 from nlgauge.perturb.story import Story
-from nlgauge.text.words import PARTICIPLES
+from nlgauge.text.words import PARTICIPLES, word_set
 
 Way = Literal["both", "expand", "contract"]
 _TOKENISED = re.compile(r"\w [.,!?](?:\s|$)")
 _SPLIT = re.compile(r"(?P<stem>[a-z]+?)(?P<ending>n't|'(?:m|re|ve|ll|d|s))")
 
 
-def _table(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_NEGATED = _table("do does did is are was were has have had could would should must need might")
+_NEGATED = word_set("do does did is are was were has have had could would should must need might")
 _IRREGULAR = {"ca": "can", "wo": "will"}
-_ENDINGS = _table("n't 'm 're 've 'll 'd 's")
+_ENDINGS = word_set("n't 'm 're 've 'll 'd 's")
 _PRONOUNS = NOMINATIVES | {"you", "it"}
-_SINGULAR = _table("he she it")
-_PLURAL = _table("you we they")
-_OTHER_SUBJECTS = _table(
+_SINGULAR = word_set("he she it")
+_PLURAL = word_set("you we they")
+_OTHER_SUBJECTS = word_set(
     "there this that these those the a an my your his her our their its anyone anybody everyone someone somebody"
 )
-_QUESTION_WORDS = _table("why how where when what who whom which whose")
-_NOT_BEFORE = _QUESTION_WORDS | _table("than as like and or nor neither whatever whoever wherever however so")
-_ADVERBS = _table(
+_QUESTION_WORDS = word_set("why how where when what who whom which whose")
+_NOT_BEFORE = _QUESTION_WORDS | word_set("than as like and or nor neither whatever whoever wherever however so")
+_ADVERBS = word_set(
     "never always already just ever also really probably still only definitely finally recently certainly actually "
     "usually often almost even simply totally absolutely quite pretty very truly nearly currently no not"
 )
-_DETERMINERS = _table("a an the my your his our their another one two three some all this part such")
-_ADJECTIVES = _table(
+_DETERMINERS = word_set("a an the my your his our their another one two three some all this part such")
+_ADJECTIVES = word_set(
     "sorry sure right okay ok fine afraid happy glad wrong good ready dead better true aware impossible hard safe real "
     "willing insane hungry alive free alone young sad bad scared tired beautiful possible easy excited great obvious "
     "important crazy worth certain quiet sick late nice lucky able funny busy weak cold proud full pregnant asleep "
@@ -48,12 +44,12 @@ _ADJECTIVES = _table(
     "difficult perfect nervous silent heavy correct confident worried interested supposed stuck bored terrified "
     "amazing awesome wonderful horrible terrible big hot early rich poor smart pleased thankful grateful lonely lost"
 )
-_COMPLEMENTS = _DETERMINERS | _ADJECTIVES | _table("so very not")
-_NO_PARTICIPLES = _table(
+_COMPLEMENTS = _DETERMINERS | _ADJECTIVES | word_set("so very not")
+_NO_PARTICIPLES = word_set(
     "thing things nothing something anything everything king ring morning evening string spring wing during bring sing "
     "ceiling wedding building clothing feeling beginning meaning painting"
 )
-_BASES = _table(
+_BASES = word_set(
     "be have get go see like do make need take know say find give look love try call die tell think work forget keep "
     "kill meet start use pay talk leave stay return learn watch wait want win help eat feel remember bring lose live "
     "understand spend pick show stand answer ask send end continue buy notice catch explain hold prefer pass play lead "
@@ -64,9 +60,9 @@ _BASES = _table(
     "plant dance draw sit speak steal drink fill finish guess invite lend lift mind order pack plan pray promise reach "
     "rest shout smell surprise taste thank touch train treat wonder worry yell apologize adopt agree attend borrow"
 )
-_NO_PAST = _table("need feed speed bleed breed seed shed wed embed proceed succeed exceed heed weed bed red")
-_SAME_AS_BASE = _table("come become put read run hurt")
-_AFTER_PARTICIPLE = _table(
+_NO_PAST = word_set("need feed speed bleed breed seed shed wed embed proceed succeed exceed heed weed bed red")
+_SAME_AS_BASE = word_set("come become put read run hurt")
+_AFTER_PARTICIPLE = word_set(
     "a an the my your his her our their its this that it him them me us you to in on at for with from by of about "
     "all some any so as off up out over into through since before"
 )

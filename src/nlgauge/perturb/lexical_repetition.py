@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
-from nlgauge.perturb.clauses import word_set
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.story import Story
-from nlgauge.text.words import AUXILIARIES, FUNCTION_WORDS, PARTICIPLES
+from nlgauge.text.words import AUXILIARIES, FUNCTION_WORDS, PARTICIPLES, word_set
 
 _SIZE = 4
 _FEWEST_WORDS = 3

@@ -11,49 +11,45 @@ from typing import ClassVar, NamedTuple
 from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.story import Story
-from nlgauge.text.words import AUXILIARIES
+from nlgauge.text.words import AUXILIARIES, word_set
 
 _PIECE = re.compile(r"\[[A-Z]+\]|n['’]t\b|\w+(?:[-'’]\w+)*|['’]\w+|[^\w\s]", re.IGNORECASE)
 _MASK = re.compile(r"\[[A-Z]+\]")
 
 
-def _table(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-NOMINATIVES = _table("i he she we they")
-_SUBJECT_STARTS = NOMINATIVES | _table("it you the a an my your his her its our their this there everyone everybody")
-_OPENERS = _table(
+NOMINATIVES = word_set("i he she we they")
+_SUBJECT_STARTS = NOMINATIVES | word_set("it you the a an my your his her its our their this there everyone everybody")
+_OPENERS = word_set(
     "finally suddenly eventually soon afterwards afterward later luckily fortunately unfortunately thankfully "
     "sadly instead meanwhile today yesterday tonight tomorrow sometimes usually recently normally initially "
     "originally immediately slowly quickly quietly carefully reluctantly gradually apparently currently "
     "occasionally obviously surprisingly now then next first afterwards nowadays once outside inside upstairs "
     "downstairs therefore nevertheless ultimately miraculously nervously excitedly happily angrily gently frantically"
 )
-_PREPOSITIONS = _table(
+_PREPOSITIONS = word_set(
     "in on at after before during by for from with within without over upon since until throughout despite of as to "
     "around near across under behind inside outside through"
 )
-_TIME_STARTS = _table(
+_TIME_STARTS = word_set(
     "one the that this last every each some two three four five six seven eight nine ten twenty a an many several all "
     "next later early late most years days weeks months hours minutes just only about"
 )
-_TIMES = _table(
+_TIMES = word_set(
     "day days night nights morning mornings evening afternoon week weeks weekend month months year years hour hours "
     "minute minutes second seconds moment time later summer winter spring fall autumn ago afterwards monday tuesday "
     "wednesday thursday friday saturday sunday today sudden"
 )
-_SUBORDINATORS = _table("when after before while as if once since until whenever although though because")
-_CONJUNCTIONS = _table("and but so or yet")
-_NO_SUBJECT_START = _SUBORDINATORS | _PREPOSITIONS | _CONJUNCTIONS | _table(
+_SUBORDINATORS = word_set("when after before while as if once since until whenever although though because")
+_CONJUNCTIONS = word_set("and but so or yet")
+_NO_SUBJECT_START = _SUBORDINATORS | _PREPOSITIONS | _CONJUNCTIONS | word_set(
     "just even only not never then now here where what how who that these those like please come go let too with right"
 )  # fmt: skip
-_FINAL_WORDS = _table("too though anyway either anyways afterwards again together")
-_NO_LIST_START = _SUBJECT_STARTS | _PREPOSITIONS | _SUBORDINATORS | _CONJUNCTIONS | _table(
+_FINAL_WORDS = word_set("too though anyway either anyways afterwards again together")
+_NO_LIST_START = _SUBJECT_STARTS | _PREPOSITIONS | _SUBORDINATORS | _CONJUNCTIONS | word_set(
     "who which whose that where what how to not never then even especially including like such however no some "
     "all both another one"
 )  # fmt: skip
-_RELATIONS = _table(
+_RELATIONS = word_set(
     "friend friends brother sister mother father mom dad son daughter wife husband boss neighbor neighbour cousin "
     "uncle aunt boyfriend girlfriend dog cat puppy teacher coworker roommate partner named called"
 )

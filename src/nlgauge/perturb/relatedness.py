@@ -15,7 +15,7 @@ from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.forms import in_form_of, replaced
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
-from nlgauge.text.words import keywords
+from nlgauge.text.words import keywords, word_set
 
 if TYPE_CHECKING:
     from nlgauge.metrics.moverscore import MoverScore
@@ -26,31 +26,31 @@ _MASK = re.compile(r"\[[A-Z]+\]")
 _PAIRS_AT_ONCE = 64
 _TRIES = 60
 _ROLES = ("dobj", "pobj", "nsubj", "nsubjpass", "attr", "conj")
-_LIGHT = clauses.word_set(
+_LIGHT = word_set(
     "be have do go get make let help seem become keep start begin try want need use decide like love say tell ask "
     "think know feel look come take give put find call name happen stay"
 )
-_NO_OBJECT = clauses.word_set(
+_NO_OBJECT = word_set(
     "go come arrive fall sleep laugh smile cry wait happen live die appear disappear sit stand lie rise work walk run "
     "talk speak listen look agree apologize stay belong exist occur seem become be swim graduate think aspire say"
 )
 _WITHOUT_OBJECT = (
-    _NO_OBJECT - clauses.word_set("be become seem belong look agree happen occur exist think aspire say")
-) | clauses.word_set(
+    _NO_OBJECT - word_set("be become seem belong look agree happen occur exist think aspire say")
+) | word_set(
     "eat drink play drive sing dance jump cook read study practice bake shop hike climb dive dream travel move shout "
     "scream yell hide fight ride return vote float relax rest kneel vanish sneeze wander crawl bark bounce yawn shower "
     "gamble complain argue whisper pray sail skate knit explode land escape hurry retire cough dig fish hunt"
 )
-_UNCOUNTED = clauses.word_set(
+_UNCOUNTED = word_set(
     "money food water music furniture advice news weather homework work luck fun time rain snow air help bread rice "
     "milk cash information equipment luggage love hair sand dirt grass stuff clothing attention traffic progress "
     "anger happiness health research knowledge school breakfast lunch dinner beer coffee"
 )
-_ODD_NOUNS = clauses.word_set(
+_ODD_NOUNS = word_set(
     "lot kind bit one thing way other front top middle side end part couple pair cup piece today tomorrow yesterday "
     "tonight thousand hundred million dozen"
 )
-_ANY_ARTICLE = clauses.word_set("the this that my your his her its our their every each")
+_ANY_ARTICLE = word_set("the this that my your his her its our their every each")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,18 +20,14 @@ from nlgauge.perturb.forms import in_form_of, replaced
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
 from nlgauge.perturb.wordnet import CLASSES, WordClass, load_wordnet
+from nlgauge.text.words import word_set
 
 _MEANT = 0.7  # the share of a word's tagged uses that its first sense must have
 _FAMILIAR = 3  # how often a synonym must occur in the tagged texts
 _ALL = 100  # more senses than any word has
 
 
-def table(words: str) -> frozenset[str]:
-    """Words of a list with spaces between."""
-    return frozenset(words.split())
-
-
-_STAYS = table(
+_STAYS = word_set(
     "absolutely adopt after afterward afterwards all also always answer arena army as away back batter be before rest "
     "big by calm castle choice close comment creature cupboard die disappointed do down drain easily easy effect "
     "encourage enough entire even ever extra finally first frog frustrate frustrated furnish get give go group "
@@ -43,7 +39,7 @@ _STAYS = table(
     "social sole someone sort state still stress sunny sweep swerve swollen take task teach tend test therapist "
     "thoroughly thought toad together too total up use very wage wave weapon well whale work year "
 )
-_REFUSED = table(
+_REFUSED = word_set(
     "accent advertising advocate aged aggregation aid all along altogether arbitrarily assist awful babe beast "
     "bureau classify coalesce collar combat coming commission commonly conceive crimson crony curve decent "
     "decidedly deficiency dog drapery edifice effort employ engineering enrol equally espouse espy essay famed "
@@ -75,7 +71,7 @@ _TRUSTED: dict[WordClass, str] = {
 }
 _WITH_TO = frozenset(("want", "begin", "start", "try", "attempt"))
 _ONLY_WITH_TO = frozenset(("try", "attempt", "start", "begin"))
-_WITH_OBJECT = table("hide conceal choose select build construct")
+_WITH_OBJECT = word_set("hide conceal choose select build construct")
 _COMPLEMENTS = frozenset(("xcomp", "ccomp", "dative", "prt", "agent", "acomp", "oprd"))
 
 

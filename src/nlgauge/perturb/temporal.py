@@ -14,18 +14,15 @@ from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.forms import with_capitals_of
 from nlgauge.perturb.parser import Token
 from nlgauge.perturb.story import Story
+from nlgauge.text.words import word_set
 
 _ORDER = {"before": "after", "after": "before"}
 _CONJUNCTIONS = ("before", "after", "when", "until", "once")
-_STATES = clauses.word_set("be have know want like love live need feel think hate work sleep")
-_OTHER_SENSES = clauses.word_set(
-    "look looked looking ask asked asking name named take took shortly soon right day go long"
-)
-_VAGUE = clauses.word_set(
-    "a an few several some many two three four five six seven eight nine ten long another numerous"
-)
-_NEGATED = clauses.word_set("any anything anyone anybody ever even never time chance")
-_FEELINGS = clauses.word_set(
+_STATES = word_set("be have know want like love live need feel think hate work sleep")
+_OTHER_SENSES = word_set("look looked looking ask asked asking name named take took shortly soon right day go long")
+_VAGUE = word_set("a an few several some many two three four five six seven eight nine ten long another numerous")
+_NEGATED = word_set("any anything anyone anybody ever even never time chance")
+_FEELINGS = word_set(
     "happy sad angry mad surprised disappointed excited shocked upset scared afraid nervous relieved mortified "
     "embarrassed thrilled delighted heartbroken concerned worried depressed devastated confused furious proud"
 )

@@ -12,6 +12,7 @@ from typing import ClassVar
 from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, check_share, edited
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.story import Story
+from nlgauge.text.words import word_set
 
 _CHUNK = re.compile(r"\S+")
 _WORD = re.compile(r"[\"“‘'(*_]*(?P<letters>[A-Za-zÀ-ÖØ-öø-ɏ]{4,})[.,!?;:)\"”’'*_…]*")
@@ -20,11 +21,7 @@ _SHORTEST_TO_DELETE = 5
 TECHNIQUES = {"swap": 50, "repeat": 25, "delete": 25}
 
 
-def _table(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_REAL_WORDS = _table(
+_REAL_WORDS = word_set(
     "angel angle back backed bard bead beak beast best bitter board both bother bows brain bride cart cash casual "
     "causal chat clam clan clod coat cold comma cost county cram dairy desert dessert diary died diner dinner diver "
     "dram fair father feed fiend fiends fight filed filled fist font form fried friend from furry fury gain hated "

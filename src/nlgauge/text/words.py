@@ -6,30 +6,33 @@ import re
 from typing import NamedTuple
 
 
-def _table(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """The words of a line."""
     return frozenset(words.split())
 
 
 _BREAK = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+|\n\s*\n\s*")
-_ABBREVIATIONS = _table("mr. mrs. ms. dr. st. prof. sgt. lt. capt. gen. jr. sr. vs. etc. e.g. i.e. a.m. p.m. u.s. mt.")
+_ABBREVIATIONS = word_set(
+    "mr. mrs. ms. dr. st. prof. sgt. lt. capt. gen. jr. sr. vs. etc. e.g. i.e. a.m. p.m. u.s. mt."
+)
 _INITIAL = re.compile(r"[A-Z]\.")
 _LETTER = re.compile(r"\w")
 _KEYWORD = re.compile(r"(?<![\w\[])[A-Za-z][a-z]{2,}(?![\w\]'’])")
 
-_DETERMINERS = _table("a an the this that these those my your his her its our their some any no every each")
-_SUBJECTS = _table("i you he she it we they who to")
-_PREPOSITIONS = _table(
+_DETERMINERS = word_set("a an the this that these those my your his her its our their some any no every each")
+_SUBJECTS = word_set("i you he she it we they who to")
+_PREPOSITIONS = word_set(
     "of in on at by for with from into onto about over under after before through across near between behind up down "
     "out off around during until without against toward towards"
 )
-AUXILIARIES = _table("is are was were do does did can could will would should must might may has have had am shall")
-_OTHERS = _table(
+AUXILIARIES = word_set("is are was were do does did can could will would should must might may has have had am shall")
+_OTHERS = word_set(
     "and or but so because if when while then than as not never also too very just only even still again there here "
     "what which where why how him them us me mine yours hers ours theirs himself herself itself myself yourself "
     "themselves ourselves all both more most much many few one two three be been being having doing it's"
 )
 FUNCTION_WORDS = _DETERMINERS | _SUBJECTS | _PREPOSITIONS | AUXILIARIES | _OTHERS
-PARTICIPLES = _table(
+PARTICIPLES = word_set(
     "been gone done made found lost taken given seen known bought brought come become begun broken chosen eaten fallen "
     "felt forgotten gotten got grown heard held hidden kept left met paid put read run said sent slept sold spent "
     "spoken stolen taught thought thrown told understood won worn written driven flown hurt"
