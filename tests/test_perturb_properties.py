@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.perturb.base import Change, Edit, Outcome, Perturbation, Perturbed, Unchanged, edited
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.pairs import Original, check_machine, make_pairs
+from nlgauge.perturb.pairs import Original, make_pairs
 from nlgauge.perturb.registry import PERTURBATIONS, create_perturbation, perturbation_names
 from nlgauge.perturb.story import Story
 
@@ -66,7 +66,7 @@ def made(name: str) -> Perturbation:
         pytest.skip(f"{target} does not exist")
     perturbation = create_perturbation(name)
     try:
-        check_machine(perturbation)
+        perturbation.prepare()
     except (MissingExtra, ModelError) as error:
         pytest.skip(f"{name} cannot run here: {error}")
     return perturbation

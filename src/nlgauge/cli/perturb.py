@@ -150,7 +150,6 @@ def list_command(plugin: Plugins = None) -> None:
       nlgauge perturb list --plugin mine.py
     """
     from nlgauge.metrics.options import describe, option_names, show
-    from nlgauge.perturb.pairs import check_machine
     from nlgauge.perturb.registry import PERTURBATIONS, perturbation_names
 
     use_plugins(plugin)
@@ -161,7 +160,7 @@ def list_command(plugin: Plugins = None) -> None:
         for option in option_names(cls):
             print(f"    {option} = {show(getattr(default, option))}   ({describe(cls, option)})")
         try:
-            check_machine(default)
+            default.prepare()
         except NLGaugeError as error:
             print(f"    cannot run here: {error}")
 

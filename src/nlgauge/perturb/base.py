@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
-from nlgauge.errors import OptionError
+from nlgauge.errors import MissingExtra, ModelError, OptionError
 from nlgauge.metrics import options
 from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.corpus import Corpus
@@ -127,7 +127,7 @@ class Perturbation(ABC):
 
     def prepare(self) -> None:
         """Raise the error that says what to install or fetch, where this needs more than the machine has."""
-        if self.parses:
+        if self.parses or self.uses_words:
             parser_name()
 
     def warm(self, stories: Sequence[Story]) -> None:  # noqa: B027 - most need nothing
@@ -173,6 +173,20 @@ def _made_again(kind: str | type[Perturbation], values: Mapping[str, Any]) -> Pe
 
     made: Perturbation = (PERTURBATIONS.find(kind) if isinstance(kind, str) else kind)(**values)
     return made
+
+
+def usable(perturbations: Iterable[Perturbation]) -> tuple[list[Perturbation], dict[str, str]]:
+    """Those that can run on this machine, and what the others lack, by name."""
+    able: list[Perturbation] = []
+    lacking: dict[str, str] = {}
+    for one in perturbations:
+        try:
+            one.prepare()
+        except (MissingExtra, ModelError) as error:
+            lacking[one.name] = str(error)
+        else:
+            able.append(one)
+    return able, lacking
 
 
 def check_share(name: str, value: float) -> None:

@@ -16,11 +16,10 @@ import polars as pl
 
 from nlgauge.data.plain_tables import read_cells
 from nlgauge.data.writing import write_table
-from nlgauge.errors import DataError, MissingExtra, ModelError
-from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, edited
+from nlgauge.errors import DataError
+from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, edited, usable
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.grammar import Grammar, create_grammar
-from nlgauge.perturb.parser import parser_name
 from nlgauge.perturb.story import Story, parse_all
 
 REQUIRED = ("id", "aspect", "rule", "original", "perturbed", "changes")
@@ -95,13 +94,6 @@ class Made:
     missing: dict[str, str]
 
 
-def check_machine(perturbation: Perturbation) -> None:
-    """Raise the error that says what to install or fetch, where a perturbation needs more than the machine has."""
-    perturbation.prepare()
-    if perturbation.parses or perturbation.uses_words:
-        parser_name()
-
-
 def make_pairs(
     originals: Sequence[Original],
     perturbations: Sequence[Perturbation],
@@ -117,23 +109,15 @@ def make_pairs(
     """
     judge = create_grammar(grammar)
     judge.prepare()
-    missing: dict[str, str] = {}
-    usable = []
-    for one in perturbations:
-        try:
-            check_machine(one)
-        except (MissingExtra, ModelError) as error:
-            missing[one.name] = str(error)
-        else:
-            usable.append(one)
+    able, missing = usable(perturbations)
     stories = [Story(original.text) for original in originals]
-    words = any(one.uses_words for one in usable)
-    if words or any(one.parses for one in usable):
+    words = any(one.uses_words for one in able)
+    if words or any(one.parses for one in able):
         parse_all(stories)
     corpus = Corpus.of(stories, words=words)
     pairs: list[Pair] = []
     tallies = []
-    for place, one in enumerate(usable):
+    for place, one in enumerate(able):
         one.warm(stories)
         mine: list[Pair] = []
         reasons: Counter[str] = Counter()

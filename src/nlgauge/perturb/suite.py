@@ -19,9 +19,9 @@ from nlgauge.engine.files import write_text
 from nlgauge.engine.progress import progress_bar
 from nlgauge.engine.scratch import scratch_folder
 from nlgauge.engine.workers import ordered_map
-from nlgauge.errors import DataError, MissingExtra, ModelError, OptionError
+from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.metrics.signature import Signature
-from nlgauge.perturb.base import SEED, Perturbation, Perturbed, draw_for
+from nlgauge.perturb.base import SEED, Perturbation, Perturbed, draw_for, usable
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.grammar import Grammar, create_grammar
 from nlgauge.perturb.story import Story, parse_all
@@ -98,25 +98,27 @@ def build_suite(
     A perturbation that lacks something on this machine is left out, and the suite says what it lacks.
     """
     _check(texts, perturbations)
-    usable, skipped = _usable(perturbations)
+    able, skipped = usable(perturbations)
+    if not able:
+        raise ModelError(f"no perturbation can run on this machine: {'; '.join(skipped.values())}")
     judge = create_grammar(grammar)
     judge.prepare()
     chunks = [list(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
-    words = any(one.uses_words for one in usable)
-    parse = any(one.parses for one in usable)
+    words = any(one.uses_words for one in able)
+    parse = any(one.parses for one in able)
     corpus = Corpus.merged(_each(_Reader(words, parse), chunks, processes, "reading", progress))
-    maker = _Maker(tuple(usable), corpus, judge, seed)
+    maker = _Maker(tuple(able), corpus, judge, seed)
     made = list(_each(maker, chunks, processes, "perturbing", progress))
     counts: dict[str, Counter[str]] = {}
     for part in made:
         for key, counter in part.counts.items():
             counts.setdefault(key, Counter()).update(counter)
-    discrimination = _by_aspect([row for part in made for row in part.discrimination], usable)
-    invariance = _by_aspect([row for part in made for row in part.invariance], usable)
+    discrimination = _by_aspect([row for part in made for row in part.discrimination], able)
+    invariance = _by_aspect([row for part in made for row in part.invariance], able)
     rows = [one._asdict() for one in texts]
     digest = hashlib.sha256(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
     signature = Signature(
-        "suite", {"data": digest[:12], "aspects": "+".join(one.name for one in usable), "grammar": _described(judge),
+        "suite", {"data": digest[:12], "aspects": "+".join(one.name for one in able), "grammar": _described(judge),
                   "seed": str(seed)},
     )  # fmt: skip
     manifest = {
@@ -125,10 +127,10 @@ def build_suite(
         "corpus": name,
         "data_sha256": digest,
         "stories": len(rows),
-        "perturbations": {one.name: str(one.signature) for one in usable},
+        "perturbations": {one.name: str(one.signature) for one in able},
         "skipped": skipped,
-        "discrimination": _tables(counts, "discrimination", usable),
-        "invariance": _tables(counts, "invariance", usable),
+        "discrimination": _tables(counts, "discrimination", able),
+        "invariance": _tables(counts, "invariance", able),
         "words": _lengths(discrimination, "label", {1: "coherent", 0: "incoherent"})
         | _lengths([row for row in invariance if row["label"]], "source", {"human": "human", "incoherent": "dis"}),
     }
@@ -146,20 +148,6 @@ def _check(texts: Sequence[HumanStory], perturbations: Sequence[Perturbation]) -
         raise DataError(f"two stories have the id '{twice[0]}'; expected an id for each")
     if twice := [id for id, count in Counter(one.name for one in perturbations).items() if count > 1]:
         raise OptionError(f"'{twice[0]}' is given twice; expected each perturbation once")
-
-
-def _usable(perturbations: Sequence[Perturbation]) -> tuple[list[Perturbation], dict[str, str]]:
-    usable, skipped = [], {}
-    for one in perturbations:
-        try:
-            one.prepare()
-        except (MissingExtra, ModelError) as error:
-            skipped[one.name] = str(error)
-        else:
-            usable.append(one)
-    if not usable:
-        raise ModelError(f"no perturbation can run on this machine: {'; '.join(skipped.values())}")
-    return usable, skipped
 
 
 def _each(work: Callable[[Any], Any], chunks: list[Any], processes: int, label: str, show: bool) -> Iterator[Any]:
