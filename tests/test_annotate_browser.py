@@ -101,6 +101,10 @@ def postgres_site(browser: Browser, postgres_url: str) -> Iterator[Site]:
         yield site
 
 
+PLACES = """() => [...document.querySelectorAll("[data-field], .buttons button")]
+  .map((one) => one.getBoundingClientRect().top + scrollY)"""
+
+
 def write(path: Path, rows: Sequence[Row]) -> Path:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -232,8 +236,11 @@ def test_every_step_is_accessible_and_fits_a_phone(sqlite_site: Site, tmp_path: 
         require_accessible(page)
         go(page, "I have read this and want to begin")
         for step in range(1, len(case.form.steps) + 1):
+            places = page.evaluate(PLACES)
             answer_page(page, case.form, opinion)
             page.get_by_text("All answers are saved.").wait_for()
+            if "span" not in {question.widget for question in case.form.questions}:
+                assert page.evaluate(PLACES) == places, "something moved while answers were saved"
             require_accessible(page)
             if step == (1 if form == "story-errors" else len(case.form.steps)):
                 picture(page, form, tmp_path)

@@ -64,7 +64,8 @@ async function saveNow(fieldset, fields) {
     const wrong = Object.values(found.errors);
     tell(state, wrong.length ? `Not saved. ${wrong[0]}` : "Saved", wrong.length ? "wrong" : "saved");
     fieldset.classList.toggle("invalid", wrong.length > 0);
-    fieldset.querySelector("[data-note]").textContent = found.notes[fieldset.id] || "";
+    const note = fieldset.querySelector("[data-note]");
+    if (note) note.textContent = found.notes[fieldset.id] || "";
     document.querySelector("[data-missing]").textContent = found.missing;
     return found;
   } catch {
