@@ -14,15 +14,16 @@ import pytest
 from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.perturb import Corpus, Edit, Perturbation, Perturbed, Story, Unchanged, create_perturbation, edited
 from nlgauge.perturb.base import Outcome
-from nlgauge.perturb.suite import HumanStory, Suite, build_suite, prepared
+from nlgauge.perturb.pairs import Original
+from nlgauge.perturb.suite import Suite, build_suite, prepared
 from tests.conftest import ROOT
 
 FILES = ("stories.jsonl", "discrimination.jsonl", "invariance.jsonl", "manifest.json")
 
 
-def example_stories() -> list[HumanStory]:
+def example_stories() -> list[Original]:
     rows = [json.loads(line) for line in (ROOT / "examples/stories.jsonl").read_text().splitlines()]
-    return [HumanStory(row["id"], row["context"], row["text"]) for row in rows]
+    return [Original(row["id"], row["text"], row["context"]) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +63,7 @@ class Absent(Perturbation):
         raise ModelError("no oracle here; install one")
 
 
-def build(stories: list[HumanStory], processes: int = 1, seed: int = 5) -> Suite:
+def build(stories: list[Original], processes: int = 1, seed: int = 5) -> Suite:
     names = ("lexical-repetition", "typos", "punctuation")
     return build_suite(
         stories, [Shout(), *map(create_perturbation, names)], grammar="none", processes=processes, seed=seed, name="own"
@@ -117,8 +118,8 @@ def test_rows_know_their_stories_and_pairs_their_originals() -> None:
 
 def test_the_filter_reads_changed_sentences_and_drops_with_a_count() -> None:
     stories = [
-        HumanStory("a", "", "The dog ate the bone. Green of the quickly the runs and the."),
-        HumanStory("b", "", "Green of the quickly the runs and the. She went home."),
+        Original("a", "The dog ate the bone. Green of the quickly the runs and the.", ""),
+        Original("b", "Green of the quickly the runs and the. She went home.", ""),
     ]
     suite = build_suite(stories, [Last(end="The cat slept."), Worse()], grammar="link-grammar")
     assert [row["story"] for row in suite.discrimination if row["label"] == 0 and row["aspect"] == "last"] == ["a", "b"]
@@ -157,7 +158,7 @@ def test_a_perturbation_that_cannot_run_is_named_and_the_others_run() -> None:
 
 
 def test_bad_suites_are_refused() -> None:
-    story = HumanStory("a", "", "A dog barked.")
+    story = Original("a", "A dog barked.", "")
     with pytest.raises(DataError, match="no story"):
         build_suite([], [Shout()], grammar="none")
     with pytest.raises(DataError, match="two stories have the id 'a'"):
@@ -167,13 +168,13 @@ def test_bad_suites_are_refused() -> None:
 
 
 def test_a_first_sentence_becomes_the_context_and_long_stories_end_with_a_sentence() -> None:
-    story = HumanStory("a", "asked", " One two.  Three four five! Six.\n\nSeven eight nine ten. ")
+    story = Original("a", " One two.  Three four five! Six.\n\nSeven eight nine ten. ", "asked")
     assert prepared([story], first_sentence=True) == [
-        HumanStory("a", "One two.", "Three four five! Six.\n\nSeven eight nine ten.")
+        Original("a", "Three four five! Six.\n\nSeven eight nine ten.", "One two.")
     ]
-    assert prepared([story], max_words=6) == [HumanStory("a", "asked", "One two.  Three four five! Six.")]
-    assert prepared([story], max_words=1) == [HumanStory("a", "asked", "One two.")]
-    assert prepared([HumanStory("b", "", "Alone."), HumanStory("c", "", " ")], first_sentence=True) == []
+    assert prepared([story], max_words=6) == [Original("a", "One two.  Three four five! Six.", "asked")]
+    assert prepared([story], max_words=1) == [Original("a", "One two.", "asked")]
+    assert prepared([Original("b", "Alone.", ""), Original("c", " ", "")], first_sentence=True) == []
 
 
 def test_changed_sentences_are_those_with_a_change_in_the_new_text() -> None:

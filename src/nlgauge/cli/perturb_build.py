@@ -72,7 +72,7 @@ def build_command(
     from nlgauge.engine.files import check_writable
     from nlgauge.engine.workers import available_cores
     from nlgauge.perturb.registry import create_perturbation, perturbation_names
-    from nlgauge.perturb.suite import HumanStory, build_suite, prepared
+    from nlgauge.perturb.suite import build_suite, prepared
 
     if limit < 0 or max_words < 0 or processes < 0:
         raise OptionError(f"--limit {limit}, --max-words {max_words}, --processes {processes}; expected 0 or more")
@@ -85,10 +85,7 @@ def build_command(
     started = time.monotonic()
     columns = {"text": text, "id": id, "context": context}
     originals = read_originals(files, input_format, columns)[: limit or None]
-    stories = prepared(
-        [HumanStory(one.id, one.context or "", one.text) for one in originals],
-        first_sentence=first_sentence, max_words=max_words,
-    )  # fmt: skip
+    stories = prepared(originals, first_sentence=first_sentence, max_words=max_words)
     suite = build_suite(
         stories, perturbations, grammar=grammar, seed=seed, name=name or output.name, progress=progress,
         processes=processes or min(_MOST_AUTOMATIC, available_cores()),

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from nlgauge.engine.files import write_text
 from nlgauge.engine.progress import progress_bar
@@ -24,19 +24,12 @@ from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.base import SEED, Perturbation, Perturbed, draw_for, usable
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.grammar import Grammar, create_grammar
+from nlgauge.perturb.pairs import Original
 from nlgauge.perturb.story import Story, parse_all
 
 FORMAT = "nlgauge-suite-1"
 _AT_ONCE = 100
 Row = dict[str, Any]
-
-
-class HumanStory(NamedTuple):
-    """A story that a person wrote, and what stood before it."""
-
-    id: str
-    context: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,7 @@ class Suite:
         write_text(folder / "manifest.json", json.dumps(self.manifest, ensure_ascii=False, indent=2) + "\n")
 
 
-def prepared(texts: Iterable[HumanStory], *, first_sentence: bool = False, max_words: int = 0) -> list[HumanStory]:
+def prepared(texts: Iterable[Original], *, first_sentence: bool = False, max_words: int = 0) -> list[Original]:
     """Stories as a suite takes them: the first sentence as context where asked for, cut after a whole sentence.
 
     A story that would exceed `max_words` ends with the last sentence that fits; its first sentence always stays.
@@ -79,12 +72,12 @@ def prepared(texts: Iterable[HumanStory], *, first_sentence: bool = False, max_w
             if max_words and words > max_words:
                 break
             last = (start, end)
-        found.append(HumanStory(one.id, context, one.text[spans[0][0] : last[1]]))
+        found.append(Original(one.id, one.text[spans[0][0] : last[1]], context))
     return found
 
 
 def build_suite(
-    texts: Sequence[HumanStory],
+    texts: Sequence[Original],
     perturbations: Sequence[Perturbation],
     *,
     grammar: str = "link-grammar",
@@ -115,7 +108,7 @@ def build_suite(
             counts.setdefault(key, Counter()).update(counter)
     discrimination = _by_aspect([row for part in made for row in part.discrimination], able)
     invariance = _by_aspect([row for part in made for row in part.invariance], able)
-    rows = [one._asdict() for one in texts]
+    rows = [{"id": one.id, "context": one.context or "", "text": one.text} for one in texts]
     digest = hashlib.sha256(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
     signature = Signature(
         "suite", {"data": digest[:12], "aspects": "+".join(one.name for one in able), "grammar": _described(judge),
@@ -141,7 +134,7 @@ def _described(grammar: Grammar) -> str:
     return "/".join([grammar.name, *(f"{key}={value}" for key, value in grammar.facts().items())])
 
 
-def _check(texts: Sequence[HumanStory], perturbations: Sequence[Perturbation]) -> None:
+def _check(texts: Sequence[Original], perturbations: Sequence[Perturbation]) -> None:
     if not texts:
         raise DataError("no story to build a suite from; expected texts with at least one sentence")
     if twice := [id for id, count in Counter(one.id for one in texts).items() if count > 1]:
@@ -168,7 +161,7 @@ class _Reader:
     words: bool
     parse: bool
 
-    def __call__(self, texts: list[HumanStory]) -> Corpus:
+    def __call__(self, texts: list[Original]) -> Corpus:
         stories = [Story(one.text) for one in texts]
         if self.parse or self.words:
             parse_all(stories)
@@ -194,7 +187,7 @@ class _Maker:
     grammar: Grammar
     seed: int
 
-    def __call__(self, texts: list[HumanStory]) -> _Made:
+    def __call__(self, texts: list[Original]) -> _Made:
         made = _Made()
         stories = {one.id: Story(one.text) for one in texts}
         if any(one.parses for one in self.perturbations):
@@ -204,7 +197,7 @@ class _Maker:
             found = self._perturbed(perturbation, stories, made, "discrimination", "")
             for one in texts:
                 key = f"{perturbation.name} {one.id}"
-                common = {"story": one.id, "aspect": perturbation.name, "context": one.context}
+                common = {"story": one.id, "aspect": perturbation.name, "context": one.context or ""}
                 if perturbation.coherent(stories[one.id]):
                     made.count("discrimination", perturbation.name, "coherent")
                     made.discrimination.append({"id": f"{key} 1", **common, "label": 1, "rule": None, "text": one.text})
@@ -228,7 +221,7 @@ class _Maker:
                         continue
                     pair = f"{perturbation.name} {source} {one.id}"
                     common = {"story": one.id, "aspect": perturbation.name, "source": source, "pair": pair,
-                              "context": one.context}  # fmt: skip
+                              "context": one.context or ""}  # fmt: skip
                     before = {"label": 1, "rule": None, "text": originals[one.id].text}
                     made.invariance += [
                         {"id": f"{pair} 1", **common, **before},
