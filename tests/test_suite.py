@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -71,7 +71,7 @@ def build(stories: list[Original], processes: int = 1, seed: int = 5) -> Suite:
 
 
 def test_a_suite_is_the_same_bytes_in_one_process_and_in_two(tmp_path: Path) -> None:
-    stories = [one._replace(id=f"{one.id}-{again}", text=f"{one.text} Again {again}.")
+    stories = [replace(one, id=f"{one.id}-{again}", text=f"{one.text} Again {again}.")
                for again in range(3) for one in example_stories()]  # fmt: skip
     for folder, processes in (("one", 1), ("two", 2), ("again", 1)):
         build(stories, processes).write(tmp_path / folder)

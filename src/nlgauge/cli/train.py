@@ -406,6 +406,6 @@ def _print_measures(measures: dict[str, Any]) -> None:
     if "auc" in measures:
         print(f"area under curve  {measures['auc']:.3f}")
         for technique, area in measures["auc_by_technique"].items():
-            print(f"  {technique:<16}{'none held out' if area is None else format(area, '.3f')}")
+            print(f"  {technique + ' alone':<16}{'none held out' if area is None else format(area, '.3f')}")
     for part, (low, high) in measures.get("ranges", {}).items():
         print(f"{part:<18}{low:.3f} to {high:.3f}")

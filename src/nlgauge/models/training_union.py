@@ -101,7 +101,10 @@ class UnionTask(Task[StoryRow]):
         return Measured(float(self._entropy(logits, rows, 0.0)), right)
 
     def measures(self) -> dict[str, Any] | msgspec.UnsetType:
-        """Areas under the curve on the held-out stories, of all negatives and of those that a technique touched."""
+        """Areas under the curve on the held-out stories, of all negatives and of those that one technique alone made.
+
+        Chains of several say little about a technique: what a classifier sees there may be the others.
+        """
         import torch
         from scipy.stats import mannwhitneyu
 
@@ -113,14 +116,14 @@ class UnionTask(Task[StoryRow]):
         real = [logit for logit, row in zip(logits, order, strict=True) if not row.techniques]
 
         def area(technique: str) -> float | None:
-            touched = [
+            worse = [
                 logit
                 for logit, row in zip(logits, order, strict=True)
-                if row.techniques and any(name.startswith(technique) for name in row.techniques)
+                if row.techniques and all(name.startswith(technique) for name in row.techniques)
             ]
-            if not touched:
+            if not worse:
                 return None
-            return round(float(mannwhitneyu(real, touched).statistic) / (len(real) * len(touched)), 4)
+            return round(float(mannwhitneyu(real, worse).statistic) / (len(real) * len(worse)), 4)
 
         right = sum((logit > 0) == row.real for logit, row in zip(logits, order, strict=True))
         return {
