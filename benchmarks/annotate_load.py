@@ -294,6 +294,8 @@ def run(database: str, folder: Path, *, raters: int, items: int, seconds: float,
     with opened_store(database) as store:
         snapshot = store.snapshot(store.study(STUDY))
     wrong = faults(record, snapshot)
+    if record.broken and not kills:
+        wrong.append(f"{record.broken} requests were broken off, and no server was killed")
     if "Traceback" in (logs := "".join(site.log() for site in sites)):
         wrong.append(f"a server printed a trace: {logs[logs.index('Traceback') :][:2000]}")
     _print(record, spent, snapshot)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from zlib import crc32
 
 import pytest
@@ -21,11 +21,11 @@ from nlgauge.annotate.app import AppSettings, create_app
 from nlgauge.annotate.forms import Form, Question, bounds, load_form
 from nlgauge.annotate.signing import sign_link
 from nlgauge.annotate.store import Store, Study
-from tests.annotate import opened
+from tests.annotate import Clock, opened
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Dialog, Page, Request
+    from playwright.sync_api import Browser, Dialog, Locator, Page, Request, StorageState
 
 SECRET = "a secret that is long enough for tests only"  # noqa: S105
 PASSWORD = "correct horse battery"  # noqa: S105
@@ -46,6 +46,13 @@ READ_CARDS = """() => Object.fromEntries([...document.querySelectorAll(".card")]
   [...card.querySelectorAll(".text")].map((text) => text.textContent),
 ]))"""
 
+AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
+SCHEMES: Mapping[Literal["dark", "light"], str] = {
+    "dark": ", runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}",  # what colours decide
+    "light": "",
+}
+
+Press = Callable[["Locator"], None]
 Opinion = Callable[[Question, tuple[str, ...]], Any]
 Row = dict[str, Any]
 
@@ -197,14 +204,20 @@ def careless(case: Case) -> Opinion:
     return opinion
 
 
-class ShiftedClock:
+class ShiftedClock(Clock):
     """The machine's time and what a test adds to it."""
 
     def __init__(self) -> None:
         self.ahead = 0.0
 
-    def __call__(self) -> float:
+    @property
+    def time(self) -> float:
+        """Seconds since 1970."""
         return time.time() + self.ahead
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self.ahead += value - self.time
 
 
 @dataclass(frozen=True)
@@ -215,17 +228,23 @@ class Site:
     store: Store
     clock: ShiftedClock
     browser: Browser
+    logged_in: list[StorageState] = field(default_factory=list)
 
     @contextmanager
-    def visitor(self, *, may_fail: bool = False, **options: Any) -> Iterator[Page]:
-        """A browser of its own for one person, without cookies; its pages may show no error or dialog, and ask nobody.
+    def visitor(self, *, may_fail: bool = False, state: StorageState | None = None, **options: Any) -> Iterator[Page]:
+        """A browser of its own for one person, without cookies or with those of `state`.
 
-        With `may_fail` the site may answer that something is wrong, of which Chromium's console always tells.
+        Its pages may show no error or dialog, and ask nobody. With `may_fail` the site may answer that something is
+        wrong, of which Chromium's console always tells.
         """
         context = self.browser.new_context(
-            viewport={"width": WIDTH, "height": HEIGHT}, base_url=self.address, reduced_motion="reduce", **options
+            viewport={"width": WIDTH, "height": HEIGHT},
+            base_url=self.address,
+            reduced_motion="reduce",
+            storage_state=state,
+            **options,
         )
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         context.add_init_script(TELL_VIOLATIONS)
         problems, told = list[str](), list[str]()
 
@@ -248,6 +267,15 @@ class Site:
             assert not problems, problems
         finally:
             context.close()
+
+    @contextmanager
+    def researcher(self) -> Iterator[Page]:
+        """A visitor who is logged in as the researcher; the password is typed the first time only."""
+        with self.visitor(state=self.logged_in[0] if self.logged_in else None) as page:
+            if not self.logged_in:
+                log_in(page)
+                self.logged_in.append(page.context.storage_state())
+            yield page
 
     def link(self, study: Study) -> str:
         """A personal link."""
@@ -304,7 +332,17 @@ def begin(page: Page, link: str) -> None:
     go(page, "I have read this and want to begin")
 
 
-def answer_page(page: Page, form: Form, opinion: Opinion) -> None:
+def with_the_mouse(control: Locator) -> None:
+    """Press a control as people do: it is scrolled into view, must lie still, and nothing may cover it."""
+    control.click()
+
+
+def at_once(control: Locator) -> None:
+    """Press a control from within the page: the same events, without the wait for the mouse."""
+    control.evaluate("(one) => one.click()")
+
+
+def answer_page(page: Page, form: Form, opinion: Opinion, press: Press = with_the_mouse) -> None:
     """Answer everything that a page asks, by what it shows."""
     asked = {question.prompt: question for question in form.questions}
     cards: Mapping[str, list[str]] = page.evaluate(READ_CARDS)
@@ -313,66 +351,72 @@ def answer_page(page: Page, form: Form, opinion: Opinion) -> None:
         field = page.locator(f"#{name}")
         if question.widget == "ranking":
             labels = [label for label in cards if cards[label]]
-            rank(page, name, sorted(labels, key=lambda label: -opinion(question, tuple(cards[label]))))
+            rank(page, name, sorted(labels, key=lambda label: -opinion(question, tuple(cards[label]))), press)
         elif question.among:
             labels = [label for label in cards if label.startswith(("Set ", "Text "))]
             chosen = max(labels, key=lambda label: opinion(question, tuple(cards[label])))
-            field.get_by_label(chosen, exact=True).check()
+            press(field.get_by_label(chosen, exact=True))
         elif question.widget == "span":
-            mark(page, name, opinion(question, texts))
+            mark(page, name, opinion(question, texts), press)
         elif question.widget in ("scale", "choice"):
-            field.locator(f"input[name={name}][value='{opinion(question, texts)}']").check()
+            press(field.locator(f"input[name={name}][value='{opinion(question, texts)}']"))
         else:
             field.locator(f"[name={name}]").fill(str(opinion(question, texts)))
 
 
-def rank(page: Page, name: str, order: Sequence[str]) -> None:
+def rank(page: Page, name: str, order: Sequence[str], press: Press) -> None:
     """Bring the texts into an order, with the buttons."""
     rows = page.locator(f"#{name} [data-ranking] b")
     for place, label in enumerate(order):
         for _ in range(rows.all_text_contents().index(label) - place):
-            page.get_by_role("button", name=f"Move {label} up", exact=True).click()
-    page.get_by_role("button", name="This order is right").click()
+            press(page.get_by_role("button", name=f"Move {label} up", exact=True))
+    press(page.get_by_role("button", name="This order is right"))
     assert rows.all_text_contents() == list(order)
 
 
-def mark(page: Page, name: str, kinds: Sequence[str]) -> None:
+def mark(page: Page, name: str, kinds: Sequence[str], press: Press) -> None:
     """Mark single words that do not touch, each with a kind; or say that there are none."""
     field = page.locator(f"#{name}")
     if not kinds:
-        field.get_by_label("There is nothing to mark").check()
+        press(field.get_by_label("There is nothing to mark"))
     for place, kind in enumerate(kinds):
-        field.locator(".word").nth(2 * place).click()
-        field.locator(f".kinds input[value={kind}]").check()
-        field.get_by_role("button", name="Mark the ticked words").click()
+        press(field.locator(".word").nth(2 * place))
+        press(field.locator(f".kinds input[value={kind}]"))
+        press(field.get_by_role("button", name="Mark the ticked words"))
         field.locator("[data-marks] li").nth(place).wait_for()
 
 
-def hand_in(page: Page, form: Form, opinion: Opinion) -> None:
+def hand_in(page: Page, form: Form, opinion: Opinion, press: Press = with_the_mouse) -> None:
     """Answer a task, page by page."""
     for _ in form.steps[1:]:
-        answer_page(page, form, opinion)
+        answer_page(page, form, opinion, press)
         go(page, "Save and go on")
-    answer_page(page, form, opinion)
+    answer_page(page, form, opinion, press)
     go(page, "Hand in this task")
 
 
-def work(page: Page, form: Form, opinion: Opinion, before_handing_in: Callable[[], None] = lambda: None) -> int:
+def work(
+    page: Page,
+    form: Form,
+    opinion: Opinion,
+    press: Press = with_the_mouse,
+    before_handing_in: Callable[[], None] = lambda: None,
+) -> int:
     """Do tasks until there are none, or until the work is refused; how many."""
     done = 0
     while page.locator("form[data-api]").count():
         before_handing_in()
-        hand_in(page, form, opinion)
+        hand_in(page, form, opinion, press)
         done += 1
     return done
 
 
 def require_accessible(page: Page) -> None:
     """No serious problem that axe finds, in light and dark, and no sideways scrolling on a phone."""
-    page.evaluate(resources.files("axe_playwright_python").joinpath("axe.min.js").read_text())
-    for scheme in ("dark", "light"):
+    page.evaluate(AXE)
+    for scheme, rules in SCHEMES.items():
         page.emulate_media(color_scheme=scheme)
-        found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+        found = page.evaluate(f"axe.run({{resultTypes: ['violations']{rules}}})")["violations"]
         bad = [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
         assert not bad, (page.url, scheme, bad)
     page.set_viewport_size({"width": PHONE, "height": HEIGHT})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,52 @@ def test_a_measure_that_cannot_be_computed_is_empty_and_a_note_says_why() -> Non
     assert study.rows[0]["ICC(1,1)"] is None
     assert any(note.startswith("q: no kappa: no variation: every rating is 3") for note in study.notes)
     assert any(note.startswith("q: no intraclass correlation: no variation") for note in study.notes)
+
+
+def test_a_question_without_variation_is_an_empty_row_and_leaves_the_others_alone(tmp_path: Path) -> None:
+    ratings = story_ratings()
+    constant = pl.when(pl.col("question") == "clear").then(pl.lit(3.0)).otherwise(pl.col("value"))
+    mixed = nlgauge.Ratings(ratings.frame.with_columns(value=constant))
+    study = nlgauge.agreement_study(mixed, measures=("kappa", "icc"), by="system")
+    assert study.row("overall")["alpha"] == nlgauge.agreement_study(ratings).row("overall")["alpha"]
+    empty = study.row("clear")
+    assert [empty[key] for key in ("alpha", "alpha_ci", "kappa", "ICC(1,1)")] == [None] * 4
+    assert [empty[key] for key in ("raters", "items", "ratings")] == [4, 30, 120]
+    assert any(note.startswith("clear: no alpha: no variation: every rating is 3") for note in study.notes)
+    assert len(study.chart().to_dict()["concat"]) == 2
+    assert json.loads(study.to_json())["rows"][1]["alpha"] is None
+
+    mixed.frame.write_csv(tmp_path / "mixed.csv")
+    done = command("study", "agreement", "mixed.csv", "--resamples", "100", cwd=tmp_path, cache=tmp_path / "c")
+    assert done.code == 0, done.err
+    assert re.search(r"^clear +- +- +interval +4 +30 +120 ", done.out, re.M)
+    assert "note: clear: no alpha: no variation: every rating is 3" in done.out
+
+
+def test_a_filter_that_leaves_one_rater_of_a_question_leaves_the_others_alone() -> None:
+    rng = np.random.default_rng(1)
+    noise, signal = rng.normal(size=(3, 12)), rng.normal(size=12)
+    rows = [
+        (f"{item}", f"r{rater}", question, float(value))
+        for question, table in (("clear", signal + noise / 20), ("noise", noise))
+        for rater, line in enumerate(table)
+        for item, value in enumerate(line)
+    ]
+    ratings = nlgauge.Ratings(pl.DataFrame(rows, schema=["item", "rater", "question", "value"], orient="row"))
+    study = nlgauge.agreement_study(ratings, drop_below=0.9)
+    assert study.row("clear")["alpha"] > 0.9
+    assert study.row("noise")["alpha"] is None
+    assert any("raters are left; expected at least 2: lower the correlation" in note for note in study.notes)
+
+
+def test_no_question_that_can_be_measured_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "same.csv"
+    file.write_text("item,rater,question,value\n" + "".join(f"{i},{r},q{i % 2},4\n" for i in range(4) for r in "ab"))
+    with pytest.raises(DataError, match=r"^same: question 'q0': no variation: every rating is 4"):
+        nlgauge.agreement_study(file)
+    file.write_text("item,rater,value\n" + "".join(f"{i},a,{i}\n" for i in range(4)))
+    with pytest.raises(DataError, match="fewer than two raters on every item, of 4 items and 1 raters"):
+        nlgauge.agreement_study(file)
 
 
 def test_kappa_takes_ratings_as_given_and_the_rest_as_rescaled() -> None:

@@ -8,6 +8,7 @@ from itertools import combinations, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
+from zlib import crc32
 
 import krippendorff
 import numpy as np
@@ -21,18 +22,24 @@ from nlgauge.annotate.units import make_units
 from nlgauge.cli.main import app
 from nlgauge.data.ratings import read_ratings
 from nlgauge.data.reading import read
+from nlgauge.data.tables import ResponseSets
+from tests.annotate import from_table
+from tests.annotate import work as work_on_paper
 from tests.annotate_browser import (
     CASES,
     HONEST,
     HOSTILE,
     SETS,
+    TEXTS,
     THREE,
     TYPICAL,
     Case,
     Opinion,
+    Press,
     Row,
     Site,
     answer_page,
+    at_once,
     begin,
     careless,
     go,
@@ -45,11 +52,12 @@ from tests.annotate_browser import (
     require_accessible,
     running_site,
     tab_to,
+    with_the_mouse,
     work,
 )
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Route
+    from playwright.sync_api import Browser, Page, Route
 
 
 Key = tuple[str, str, str]
@@ -126,21 +134,20 @@ def study_numbers(*arguments: str) -> list[Row]:
     return rows
 
 
-def rate_as(site: Site, case: Case, link: str, rater: str, opinion: Opinion, *, at_ease: bool = True) -> str:
-    """Somebody does all that a link offers, taking their time if at ease; the heading of the page at the end."""
-    with site.visitor() as page:
-        if case.rule == "min-time":
-            page.clock.install()
+def rate_as(
+    site: Site, page: Page, case: Case, link: str, opinion: Opinion, press: Press = at_once, *, at_ease: bool = True
+) -> str:
+    """Somebody without cookies does all that a link offers, taking their time if at ease; the last page's heading."""
 
-        def pause() -> None:
-            if case.rule == "min-time" and at_ease:
-                page.clock.fast_forward(400_000)
-                site.clock.ahead += 400
+    def pause() -> None:
+        if case.rule == "min-time" and at_ease:
+            page.clock.fast_forward(400_000)
+            site.clock.ahead += 400
 
-        begin(page, link)
-        done = work(page, case.form, opinion, pause)
-        assert done > 0, rater
-        return page.get_by_role("heading").first.inner_text()
+    page.context.clear_cookies()
+    begin(page, link)
+    assert work(page, case.form, opinion, press, pause) > 0
+    return page.get_by_role("heading").first.inner_text()
 
 
 def check_feeds_its_study(case: Case, data: Path, ratings: Path, expected: Mapping[Key, list[float]]) -> None:
@@ -183,16 +190,19 @@ def slow_huse(rows: Sequence[Row], judgments: Sequence[float], k: int = 16) -> f
 
 
 def run_study(site: Site, case: Case, folder: Path) -> None:
-    """A study from its making to its numbers: the researcher and four raters, one of whom is careless."""
+    """A study from its making to its numbers: the researcher and four raters, one of whom is careless.
+
+    The first rater uses the mouse.
+    """
     study = create(site, case, folder, f"walk {case.form.name}")
-    with site.visitor() as desk:
-        log_in(desk)
+    ann, ben, dora = map(opinion_of, HONEST)
+    with site.researcher() as desk, site.visitor() as page:
+        if case.rule == "min-time":
+            page.clock.install()
         links = make_links(desk, study, 4)
-        ends = [
-            rate_as(site, case, link, name, opinion_of(name)) for link, name in zip(links, HONEST[:2], strict=False)
-        ]
-        careless_end = rate_as(site, case, links[2], "carl", careless(case), at_ease=False)
-        ends.append(rate_as(site, case, links[3], HONEST[2], opinion_of(HONEST[2])))
+        ends = [rate_as(site, page, case, links[0], ann, with_the_mouse), rate_as(site, page, case, links[1], ben)]
+        careless_end = rate_as(site, page, case, links[2], careless(case), at_ease=False)
+        ends.append(rate_as(site, page, case, links[3], dora))
         assert ends == ["Thank you!"] * 3
         assert careless_end == ("Your work was not accepted" if case.rejects_raters else "Thank you!")
         desk.goto(f"/studies/{study.id}")
@@ -248,20 +258,36 @@ def test_every_step_is_accessible_and_fits_a_phone(sqlite_site: Site, tmp_path: 
                 go(page, "Save and go on")
 
 
+def busy_study(site: Site) -> Study:
+    """A study of twelve sets about which three raters mostly agree; a fourth was too fast, and one has just begun."""
+    form, names = load_form("abs-hds"), [f"set-{number}" for number in range(12)]
+    data = ResponseSets.of([SETS[number % 3]["responses"] for number in range(12)], ids=names, contexts=TEXTS[:12])
+    rules = {"min-time": {"seconds": 20}}
+    settings = StudySettings(raters=4, pay=0.2, quality=rules)
+    study = site.store.create_study("pilot", form, make_units(form, data, seed=1), settings)
+    values = {
+        name: [1 + (crc32(one.encode()) % 4 + crc32(f"{name}{one}".encode()) % 2) for one in names] for name in HONEST
+    }
+    for name in HONEST:
+        work_on_paper(site.store, study, name, from_table(values, names), site.clock, 90)
+    work_on_paper(site.store, study, "carl", lambda *_: 3, site.clock, 5, most=2)
+    site.store.lease(study, site.store.join(study, "direct", "eva"))
+    return study
+
+
 def test_researchers_pages_and_ends_are_accessible_and_fit_a_phone(sqlite_site: Site, tmp_path: Path) -> None:
-    case = CASES["set-diversity"]
-    study = create(sqlite_site, case, tmp_path, "pilot", pay=0.5)
-    with sqlite_site.visitor() as desk:
+    case, study = CASES["set-diversity"], busy_study(sqlite_site)
+    rated = create(sqlite_site, case, tmp_path, "ten sets")
+    with sqlite_site.visitor() as desk, sqlite_site.visitor() as page:
         desk.goto("/login")
         require_accessible(desk)
         log_in(desk)
-        links = make_links(desk, study, 4)
+        links = make_links(desk, rated, 4)
         require_accessible(desk)
-        for name, link in zip(("ann", "ben", "carl"), links, strict=False):
-            with sqlite_site.visitor() as page:
-                begin(page, link)
-                work(page, case.form, careless(case) if name == "carl" else opinion_of(name))
-                require_accessible(page)
+        for name, end in (("ann", "Thank you!"), ("ben", "Thank you!"), ("carl", "Your work was not accepted")):
+            opinion = careless(case) if name == "carl" else opinion_of(name)
+            assert rate_as(sqlite_site, page, case, links.pop(), opinion) == end
+            require_accessible(page)
         for path in ("/studies", f"/studies/{study.id}", f"/studies/{study.id}/disagreement", "/audit"):
             desk.goto(path)
             require_accessible(desk)
@@ -377,8 +403,7 @@ def test_hostile_texts_are_shown_as_texts(sqlite_site: Site, tmp_path: Path) -> 
     case = Case(load_form("abs-hds"), sets, "duplicate-text", {"words": 1})
     study = create(sqlite_site, case, tmp_path, HOSTILE[2], raters=2)
     create(sqlite_site, case, tmp_path, "from elsewhere", completion_code="DONE")
-    with sqlite_site.visitor() as desk:
-        log_in(desk)
+    with sqlite_site.researcher() as desk:
         links = make_links(desk, study, 2)
         for at, link in enumerate(links):
             with sqlite_site.visitor() as page:
@@ -467,6 +492,22 @@ def test_handing_in_waits_for_answers_that_are_on_their_way(sqlite_site: Site, t
         len(value) for (_, question), value in answers_of(sqlite_site, study).items() if question == "errors"
     )
     assert counts == [0, 1, 1]
+
+
+def test_an_answer_that_was_refused_is_not_called_saved(sqlite_site: Site, tmp_path: Path) -> None:
+    study = create(sqlite_site, CASES["set-diversity"], tmp_path, "out of range")
+    with sqlite_site.visitor(may_fail=True) as page:
+        begin(page, sqlite_site.link(study))
+        page.locator("#q0 input").fill("51")
+        page.locator("#q0").get_by_text("Not saved. Expected a whole number from 1 to 50.").wait_for()
+        assert page.locator("[data-status]").inner_text() == "Not everything is saved. The questions above say why."
+        page.locator("#q0 input").fill("50")
+        page.get_by_text("All answers are saved.").wait_for()
+        sqlite_site.store.close_study(study.name, "test")
+        page.locator("#q1 input").fill("7")
+        page.locator("#q1").get_by_text("has run out").wait_for()
+        assert page.locator("[data-status]").inner_text() == "Not everything is saved. The questions above say why."
+    assert list(answers_of(sqlite_site, study).values()) == [50]
 
 
 def test_a_number_is_saved_while_it_has_the_focus(sqlite_site: Site, tmp_path: Path) -> None:

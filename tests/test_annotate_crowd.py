@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +103,9 @@ class Page(HTMLParser):
             self.inputs[values["name"]], self.kinds[values["name"]] = [], "text"
         elif tag == "input" and values["type"] == "radio":
             self.inputs.setdefault(values["name"], []).append(values["value"])
+            self.kinds[values["name"]] = "radio"
         elif tag == "input":
+            self.kinds[values["name"]] = "number"
             self.inputs[values["name"]] = [str(n) for n in range(int(values["min"]), int(values["max"]) + 1)]
 
     def handle_data(self, data: str) -> None:
@@ -145,6 +148,23 @@ def results(folder: Path, workers: Sequence[str] = ("A1", "A2")) -> list[Row]:
                     }
                 )  # fmt: skip
     return rows
+
+
+def in_a_crowd_form(rows: Sequence[Row], folder: Path) -> list[Row]:
+    """The same results as Mechanical Turk gives them where the page stands in a crowd-form."""
+    page = Page((folder / "template.html").read_text())
+    found = []
+    for row in rows:
+        given = {name.removeprefix("Answer."): row[name] for name in row if name.startswith("Answer.")}
+        fields: dict[str, Any] = {}
+        for name, value in given.items():
+            if page.kinds.get(name) == "radio":
+                fields[name] = {choice: choice == value for choice in page.inputs[name]}
+            else:
+                fields[name] = int(value) if page.kinds.get(name) == "number" else value
+        others = {name: value for name, value in row.items() if not name.startswith("Answer.")}
+        found.append({**others, "Answer.taskAnswers": json.dumps([fields])})
+    return found
 
 
 def rated(store: Store, study: Study) -> list[tuple[Any, ...]]:
@@ -194,6 +214,24 @@ def test_hits_that_workers_answer_come_back_as_the_ratings_of_the_site(
     }
     imported = sorted(((*row[:-1], names[row[-1]]) for row in rated(store, study)), key=str)
     assert imported == rated(store, same)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_of_a_crowd_form_are_those_of_columns(form: str, store: Store, tmp_path: Path) -> None:
+    apart, together = new_study(store, form), new_study(store, form, name="together")
+    write_mturk(store.snapshot(apart), tmp_path / "hits")
+    rows = results(tmp_path / "hits")
+    import_mturk(store, apart, write_csv(tmp_path / "apart.csv", rows))
+    packed = in_a_crowd_form(rows, tmp_path / "hits")
+    done = import_mturk(store, together, write_csv(tmp_path / "together.csv", packed))
+    assert (done.new, done.rejected) == (len(rows), 0)
+    values = [[row[:-1] for row in rated(store, study)] for study in (apart, together)]
+    assert sorted(values[0], key=str) == sorted(values[1], key=str)
+    texts = [
+        {one.value for one in store.snapshot(study).answers if isinstance(one.value, str)}
+        for study in (apart, together)
+    ]
+    assert texts[0] == texts[1]
 
 
 def test_an_answer_is_stored_where_its_input_stands(store: Store, tmp_path: Path) -> None:
@@ -315,6 +353,37 @@ class TestImport:
     ) -> None:
         with pytest.raises(DataError, match=message):
             self.take_in(store, study, tmp_path, [{**rows[0], **cells}])
+
+    @pytest.mark.parametrize(
+        ("packed", "message"),
+        [
+            ("[{", r"line 2, column 'Answer.taskAnswers': found '\[\{' .*; expected a JSON list of objects"),
+            ('{"diversity-1": "3"}', r"column 'Answer.taskAnswers': found .*; expected a JSON list of objects"),
+            ('[{"diversity-1": {"1": true, "2": true}}]', r"line 2: question 'diversity': found .*; expected a whole"),
+            ('[{"diversity-1": "6"}]', r"line 2: question 'diversity': found '6'; expected a whole number from 1 to 5"),
+            ('[{"diversity-1": "3"}, {"diversity-1": 4}]', r"found '4' and '3' for 'diversity-1'; expected one value"),
+        ],
+    )
+    def test_a_bad_crowd_form_is_refused_by_line(
+        self, store: Store, study: Study, tmp_path: Path, rows: list[Row], packed: str, message: str
+    ) -> None:
+        bare = {name: value for name, value in rows[0].items() if not name.startswith("Answer.")}
+        with pytest.raises(DataError, match=message):
+            self.take_in(store, study, tmp_path, [{**bare, "Answer.taskAnswers": packed}])
+        assert store.snapshot(study).raters == ()
+
+    def test_columns_and_a_crowd_form_complete_each_other(
+        self, store: Store, study: Study, tmp_path: Path, rows: list[Row]
+    ) -> None:
+        row = rows[0] | {"Answer.diversity-1": "{}"}
+        row["Answer.taskAnswers"] = '[{"diversity-1": {"1": false, "4": true}, "consent": {"on": true, "off": true}}]'
+        assert self.take_in(store, study, tmp_path, [row]).rejected == 0
+        assert ratings(store.snapshot(study)).frame["value"].to_list() == [4.0]
+        unanswered = {**rows[1], "Answer.diversity-1": "", "Answer.taskAnswers": '[{"diversity-1": {"1": false}}]'}
+        assert self.take_in(store, study, tmp_path, [unanswered]).rejected == 1
+        contrary = {**rows[2], "Answer.taskAnswers": json.dumps([{"diversity-1": _other(rows[2])}])}
+        with pytest.raises(DataError, match=r"for 'diversity-1'; expected one value"):
+            self.take_in(store, study, tmp_path, [contrary])
 
     def test_missing_columns_are_named(self, store: Store, study: Study, tmp_path: Path, rows: list[Row]) -> None:
         with pytest.raises(DataError, match=r"column 'Input.unit': no such column; found HITId"):
@@ -543,6 +612,11 @@ class TestProlific:
         assert reasons == {"the submission was returned on Prolific", "the submission ran out of time on Prolific"}
         assert import_prolific(store, study, path).rejected == 0
         check_counters(store, study)
+
+    def test_every_status_of_prolific_is_known(self, store: Store, study: Study, tmp_path: Path) -> None:
+        path = self.submissions(tmp_path, {"p1": "Awaiting Review", "p2": "SCREENED OUT", "p3": "RESERVED"})
+        assert import_prolific(store, study, path).rejected == 1
+        assert store.snapshot(study).verdicts[0].reason == "the participant was screened out on Prolific"
 
     def test_an_unknown_status_is_refused_by_line(self, store: Store, study: Study, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"line 3, column 'Status': found 'GONE'; expected one of APPROVED"):

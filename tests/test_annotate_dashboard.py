@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import krippendorff
 import numpy as np
 import pytest
 
-from nlgauge.annotate.dashboard import Dashboard, dashboard
+from nlgauge.annotate.dashboard import Dashboard, dashboard, disagreement
 from nlgauge.annotate.exporting import ratings
 from nlgauge.annotate.forms import load_form
 from nlgauge.annotate.store import Store, Study, StudySettings
@@ -84,6 +85,11 @@ def test_progress_counts_assignments_by_what_became_of_them(store: Store, clock:
     assert done.mean_seconds == pytest.approx((4 * 60 + 2 * 20) / 6)
 
 
+def test_a_study_that_lacks_one_rating_is_not_said_to_be_done(store: Store) -> None:
+    done = replace(look(store, new_study(store)).progress, wanted=1000, left=1)
+    assert (done.share, replace(done, left=0).share) == (0.99, 1)
+
+
 def test_cost_has_fees_and_counts_rejected_work_apart(store: Store, clock: Clock) -> None:
     study = new_study(store, raters=2, quality={"min-time": {"seconds": 50}}, pay=0.5)
     work(store, study, "ann", from_table(VALUES, ITEMS), clock, seconds=60, most=4)
@@ -153,6 +159,15 @@ def test_disputed_items_come_with_their_texts_and_ratings(store: Store, rated: S
     assert len(look(store, rated, most=2).disagreement) == 2
 
 
+def test_disputed_items_of_one_question_are_not_crowded_out_by_another(store: Store, clock: Clock) -> None:
+    study = new_study(store, "asp-hds", raters=2)
+    work(store, study, "ann", lambda *_: 1, clock)
+    work(store, study, "ben", lambda _, __, question: 5 if question == "form" else 2, clock)
+    snapshot = store.snapshot(study)
+    assert {one.question for one in disagreement(snapshot, 6)} == {"form"}
+    assert [(one.question, one.variance) for one in disagreement(snapshot, 6, "content")] == [("content", 0.25)] * 6
+
+
 def test_pairs_are_shown_with_the_two_texts_that_were_compared(store: Store, clock: Clock) -> None:
     study = new_study(store, "sim-hds", 3, raters=2)
     given = {"ann": 1, "ben": 5}
@@ -192,6 +207,19 @@ def test_raters_who_agree_need_no_more_ratings_and_raters_who_guess_do(store: St
     assert guessing.advice.startswith("more ratings an item: 2 an item follow the order")
     assert {plan.ratings for plan in guessing.plans} == {1, 2, 3, 4}
     assert all(plan.spearman == pytest.approx(1) for plan in guessing.plans if plan.ratings == 4)
+
+
+def test_items_with_one_rating_do_not_say_that_one_is_enough(store: Store, clock: Clock) -> None:
+    count, rng = 30, np.random.default_rng(4)
+    study, names = new_study(store, count=count, raters=3), [f"set-{number}" for number in range(count)]
+    values = {rater: rng.integers(1, 6, count).tolist() for rater in "ab"}
+    work(store, study, "a", from_table(values, names), clock)
+    work(store, study, "b", from_table(values, names), clock, most=4)
+    assert look(store, study).stability[0].reason == "4 items have 2 ratings or more; expected at least 5"
+    work(store, study, "b", from_table(values, names), clock, most=4)
+    found = look(store, study).stability[0]
+    assert found.advice.startswith("more ratings an item: 1 an item follows the order of all ratings on 8 items")
+    assert {plan.ratings for plan in found.plans} == {1, 2}
 
 
 def test_the_same_snapshot_gives_the_same_numbers(store: Store, rated: Study) -> None:

@@ -441,7 +441,7 @@ def test_sets_that_cannot_be_told_apart_are_not_compared() -> None:
     form = load_form("rnk-hds")
     with pytest.raises(DataError, match="'one' are all alike in 'system'"):
         make_units(form, sets(2, contexts=["one", "one"], systems=["a", "a"]), seed=1)
-    with pytest.raises(DataError, match="no column 'system'; found id, context"):
+    with pytest.raises(DataError, match="context, responses; expected a column in which compared sets differ"):
         make_units(form, sets(2, contexts=["one", "one"]), seed=1)
     odd = ResponseSets.of([["a"], ["b"]], ids=["x>y", "z"], contexts=["one", "one"], systems=["a", "b"])
     with pytest.raises(DataError, match="found 'x>y'; expected ids without >"):
@@ -499,7 +499,7 @@ def test_the_wrong_kind_of_table_is_refused() -> None:
     with pytest.raises(DataError, match="found sets of responses; expected single texts"):
         make_units(load_form("typicality"), sets(25), seed=1)
     twice = ResponseSets.of([["a"], ["b"]], ids=["x", "x"])
-    with pytest.raises(DataError, match="'x' stands 2 times in the table"):
+    with pytest.raises(DataError, match="'x' stands 2 times in the table, first in rows 1 and 2; expected"):
         make_units(load_form("abs-hds"), twice, seed=1)
 
 
@@ -553,7 +553,7 @@ def test_known_answers_can_be_choices_and_orders(headlines: Form) -> None:
             [9],
             "column 'expected_diversity': question 'diversity': found 9; expected a whole number",
         ),
-        ("answer", [1], "the table for gold has no known answers; found .*; expected expected_own_response or"),
+        ("answer", [1], "the table for gold: no known answers; found .*; expected expected_own_response or"),
     ],
 )
 def test_known_answers_that_cannot_be_are_refused(column: str, cells: list[Any], said: str) -> None:

@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 from nlgauge.annotate.app import AppSettings, create_app
 from nlgauge.annotate.forms import Form, form_names, load_form
 from nlgauge.annotate.rendering import shown, word_spans
+from nlgauge.annotate.researcher_pages import Boards
 from nlgauge.annotate.schema import connect, migrate
 from nlgauge.annotate.signing import sign_link
 from nlgauge.annotate.store import Lease, Store, Study, StudySettings
@@ -546,6 +547,52 @@ def test_the_dashboard_has_all_its_parts(site: Annotation) -> None:
     assert "<polyline" in page.text
 
 
+def test_the_fees_of_a_platform_are_counted_in(site: Annotation) -> None:
+    path = f"/studies/{finished_study(site).id}"
+    browser = log_in(site)
+    assert "4.32 USD" in browser.get(path, params={"fees": "20"}).text
+    assert {browser.get(path, params={"fees": one}).status_code for one in ("", "-1", "101", "x", "1e1")} == {422}
+
+
+def as_of(page: Response) -> str:
+    return str(re.findall(r"as of ([^<]+)<", page.text)[0])
+
+
+def test_the_dashboard_is_computed_again_when_something_has_changed(site: Annotation) -> None:
+    study = finished_study(site)
+    browser = log_in(site)
+    path = f"/studies/{study.id}"
+    first = browser.get(path)
+    site.clock.time += 60
+    assert as_of(browser.get(path)) == as_of(first)
+    site.store.reject(rater_id=site.store.snapshot(study).raters[0].id, reason="Only guesses", who="ada")
+    changed = browser.get(path)
+    assert as_of(changed) > as_of(first)
+    assert "Only guesses" in changed.text
+    assert "66 % of 18 ratings" in changed.text
+
+
+def test_numbers_from_before_are_shown_while_new_ones_are_computed(site: Annotation) -> None:
+    study = finished_study(site)
+    boards = Boards(site.store)
+    first = boards.of(study)
+    site.store.reject(rater_id=first[0].raters[0].id, reason="Only guesses", who="ada")
+    with boards.lock:
+        assert boards.of(study) == first
+    assert [one.progress.valid for _, one in (first, boards.of(study))] == [18, 12]
+
+
+def test_nobody_is_at_work_whose_time_has_run_out(site: Annotation, every_widget: Form) -> None:
+    study = new_study(site, every_widget, three_items(), lease_minutes=10)
+    begin(site.browser(), site.link())
+    browser = log_in(site)
+    assert "<dt>At work</dt><dd>1</dd>" in browser.get(f"/studies/{study.id}").text
+    site.clock.time += 3600
+    page = browser.get(f"/studies/{study.id}").text
+    assert "<dt>At work</dt><dd>0</dd>" in page
+    assert "<dt>Run out</dt><dd>1</dd>" in page
+
+
 def test_a_study_without_work_has_a_dashboard_too(site: Annotation, every_widget: Form) -> None:
     study = new_study(site, every_widget, three_items())
     browser = log_in(site)
@@ -612,9 +659,25 @@ def test_links_that_a_researcher_makes_work_once_each(site: Annotation, every_wi
     assert begin(site.browser(), links[0]).url.path.endswith("/1")
     site.clock.time += 3 * 86400
     assert site.browser().get(links[1]).status_code == 403
-    for count in ("0", "501", "-1", "x", "1" * 30):
+    browser = log_in(site)
+    csrf = controls(browser.get(f"/studies/{study.id}")).hidden["csrf"]
+    for count in ("", "0", "501", "-1", "x", "1.5", "٣", "1" * 30, "000000001999", "0" * 9000):
         refused = browser.post(f"/studies/{study.id}/links", data={"csrf": csrf, "count": count, "days": "2"})
-        assert refused.status_code in (401, 422)
+        assert (refused.status_code, "Expected 1 to 500 links" in refused.text) == (422, True), count
+
+
+def test_links_that_would_not_work_are_not_made(site: Annotation, every_widget: Form) -> None:
+    new_study(site, every_widget, three_items(), name="crowd", platforms=("prolific",), completion_code="C")
+    new_study(site, every_widget, three_items(), name="over")
+    site.store.close_study("over", "ada")
+    browser = log_in(site)
+    for name in ("crowd", "over"):
+        path = f"/studies/{site.store.study(name).id}"
+        page = browser.get(path)
+        assert "Make links" not in page.text
+        fields = {"csrf": controls(page).hidden["csrf"], "count": "1", "days": "1"}
+        assert browser.post(f"{path}/links", data=fields).status_code == 409
+    assert "/s/crowd/prolific" in browser.get(f"/studies/{site.store.study('crowd').id}").text
 
 
 def test_a_study_is_closed_by_somebody_who_is_sure(site: Annotation, every_widget: Form) -> None:
@@ -649,6 +712,7 @@ def test_texts_are_shown_as_text_with_hidden_characters_made_visible() -> None:
         '&lt;b&gt;&amp;<span class="control">U+202E</span>gnp<span class="control">U+0000</span>'
     )
     assert shown("line\n\ttab \u200d café") == "line\n\ttab \u200d café"
+    assert shown("one\r\ntwo\rthree") == 'one\ntwo<span class="control">U+000D</span>three'
 
 
 def test_words_are_found_in_any_script() -> None:
@@ -679,6 +743,12 @@ def test_every_control_of_every_form_has_a_label(site: Annotation) -> None:
             inside = "".join(re.findall(r"<label[^>]*>.*?</label>", text, re.S))
             for control in re.findall(r"<(?:input|select|textarea)[^>]*>", text):
                 assert 'type="hidden"' in control or "aria-label" in control or control in inside, control
+
+
+def test_a_question_says_once_which_numbers_it_takes(site: Annotation) -> None:
+    form = load_form("set-diversity")
+    new_study(site, form, unit_for(form))
+    assert begin(site.browser(), site.link()).text.count("hole number from 1") == 10
 
 
 def test_static_files_are_served_and_small(site: Annotation) -> None:

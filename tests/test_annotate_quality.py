@@ -111,7 +111,7 @@ def test_minimum_time_is_a_share_of_the_expected_time_or_seconds() -> None:
 
 def rated(*scores: int, earlier: tuple[int, ...] = ()) -> Work:
     answers = {(f"item-{number}", "score"): score for number, score in enumerate(scores)}
-    return Work(answers=answers, scales=("score",), earlier={"score": earlier})
+    return Work(answers=answers, levels=("score",), earlier={"score": earlier})
 
 
 def test_straight_lining_within_an_assignment_and_over_several() -> None:
@@ -191,6 +191,20 @@ def test_several_questions_count_by_their_mean_correlation() -> None:
     rule = CorrelationFilter(items=5, leave_one_out=True)
     assert "correlate 0.00 with the mean of the others" in reason(rule.find("2", both))
     assert rule.find("0", both) is not None or rule.find("0", rows(same)) is None
+
+
+def test_comparisons_count_in_both_directions_so_that_the_order_of_names_does_not_matter() -> None:
+    draw = np.random.default_rng(5)
+    truth = np.where(draw.random(20) < 0.5, 1.0, -1.0)
+    table = truth * np.where(draw.random((4, 20)) < [[0.05], [0.1], [0.1], [0.5]], -1, 1)
+    items = [f"item-{number}" for number in range(20)]
+    rule = CorrelationFilter(leave_one_out=True, below=1.0)
+    told = [reason(rule.find(str(rater), rows(table), items)) for rater in range(4)]
+    for signs in (truth, np.where(draw.random(20) < 0.3, 1.0, -1.0)):
+        assert [reason(rule.find(str(rater), rows(table * signs), items)) for rater in range(4)] == told
+    found = [CorrelationFilter().find(str(rater), rows(table * truth), items) is not None for rater in range(4)]
+    assert found == [False, False, False, True]
+    assert all("over 20 items" in one for one in told)
 
 
 def test_rules_are_read_with_their_options() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -236,9 +237,10 @@ def test_posts_without_the_token_of_their_own_session_are_refused(site: Annotati
     assert site.store.snapshot(study).answers == ()
 
 
-def test_own_posts_with_the_right_origin_are_accepted(site: Annotation, every_widget: Form) -> None:
+@pytest.mark.parametrize("address", ["https://rate.example.org", "https://Rate.example.org:443/"])
+def test_own_posts_with_the_right_origin_are_accepted(site: Annotation, every_widget: Form, address: str) -> None:
     study = new_study(site, every_widget, three_items())
-    site.settings = AppSettings(secret=SECRET, base_url="https://rate.example.org")
+    site.settings = AppSettings(secret=SECRET, base_url=address)
     browser = site.browser("https://rate.example.org")
     page = begin(browser, site.link())
     headers = {"Origin": "https://rate.example.org", "Sec-Fetch-Site": "same-origin"}
@@ -431,7 +433,7 @@ def test_every_answer_has_the_headers(site: Annotation, every_widget: Form) -> N
     browser = site.browser()
     page = begin(site.browser(), site.link())
     framed = browser.get("/s/first/mturk")
-    answers = [browser.get(path) for path in ("/login", "/none", "/static/site.css", "/api/health", "/studies")]
+    answers = [browser.get(path) for path in ("/login", "/none", "/static/none.css", "/api/health", "/studies")]
     for answer in (*answers, browser.post("/login"), browser.put("/login"), page, framed):
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
@@ -444,6 +446,30 @@ def test_every_answer_has_the_headers(site: Annotation, every_widget: Form) -> N
     assert all(answer.headers["x-frame-options"] == "DENY" for answer in answers)
     assert "frame-ancestors https://worker.mturk.com" in framed.headers["content-security-policy"]
     assert "form-action 'self';" in framed.headers["content-security-policy"]
+
+
+def test_styles_and_scripts_are_kept_by_browsers_and_still_guarded(site: Annotation) -> None:
+    browser = site.browser()
+    first = browser.get("/static/site.css")
+    again = browser.get("/static/site.css", headers={"If-None-Match": first.headers["etag"]})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    for answer in (first, again):
+        assert answer.headers["cache-control"] == "public, max-age=300"
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_mturk_workers_read_in_their_frame_what_is_wrong(site: Annotation, every_widget: Form) -> None:
+    new_study(site, every_widget, three_items(), post_back_url=POST_BACK, lease_minutes=1)
+    browser, entrance = site.browser(), "/s/first/mturk?workerId=W&assignmentId=A&hitId=H"
+    page = begin(browser, entrance)
+    wrong = [browser.get(page.url.path.removesuffix("1") + "9"), post(browser, page, "next"), post(browser, page, "?")]
+    site.store.close_study("first", "ada")
+    wrong += [browser.get(entrance), browser.get(page.url.path), post(browser, page, "save", q0="3")]
+    assert [one.status_code for one in wrong] == [404, 422, 422, 410, 404, 404]
+    for one in wrong:
+        assert "frame-ancestors https://worker.mturk.com" in one.headers["content-security-policy"], one.text
+        assert "x-frame-options" not in one.headers
 
 
 def test_cookies_are_for_the_server_alone_and_for_https_where_the_site_has_it(
@@ -505,11 +531,23 @@ def test_the_secret_is_kept_in_a_file_for_its_owner(tmp_path: Path) -> None:
     place.write_text("short\n")
     with pytest.raises(OptionError, match="found 5 characters; expected a secret of at least 32"):
         read_secret(place)
-    with pytest.raises(OptionError, match="expected a folder"):
-        read_secret(tmp_path / "none" / "site.secret")
+    for wrong in (tmp_path / "none" / "site.secret", tmp_path):
+        with pytest.raises(OptionError, match="expected a file, or a folder, for the site's secret"):
+            read_secret(wrong)
 
 
-@pytest.mark.parametrize("url", ["rate.example.org", "ftp://x", "https://", "https://x/path"])
+def test_processes_that_begin_at_once_agree_on_the_secret(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(20):
+            assert len(set(pool.map(read_secret, [tmp_path / f"{number}.secret"] * 8))) == 1
+    assert len(list(tmp_path.iterdir())) == 20
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["rate.example.org", "ftp://x", "https://", "https://x/path", "https://[", "https://x:99999", "https://x?y",
+     "https://x#y", "https://ada@x", "https://x y", "https://x\n"],
+)  # fmt: skip
 def test_an_address_that_makes_no_sense_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match="expected http"):
         AppSettings(secret=SECRET, base_url=url)
@@ -551,7 +589,8 @@ def test_schemathesis_finds_no_server_error(site: Annotation) -> None:
 
         check()
     nul = '{"step": 1, "fields": {"q0": ["\\u0000"]}}'
-    for body in ("null", "[]", '{"step": 1e99, "fields": {}}', nul, "{", "1" * 9):
+    no_text = ('{"step": 1, "fields": {"\\ud800": ["1"]}}', '{"step": 1, "fields": {}, "\\ud800": 1}')
+    for body in ("null", "[]", '{"step": 1e99, "fields": {}}', nul, "{", "1" * 9, *no_text):
         answer = client.post(api, content=body, headers={**headers, "Content-Type": "application/json"})
         assert answer.status_code in (200, 422)
     assert seen["/api/health"] == {200}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -11,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from alembic.migration import MigrationContext
 from nlgauge.annotate import schema
 from nlgauge.annotate.assignment import GRACE_SECONDS
 from nlgauge.annotate.exporting import ratings
-from nlgauge.annotate.forms import Form, Question, Step
+from nlgauge.annotate.forms import Choice, Form, Question, Step
 from nlgauge.annotate.schema import connect, migrate
 from nlgauge.annotate.store import Finished, Lease, Rater, Rejected, Store, Study, StudySettings
 from nlgauge.annotate.store_records import hashed_id, pseudonym
@@ -31,6 +34,7 @@ from nlgauge.annotate.units import Item, Kind, Shape, Unit
 from nlgauge.data.ratings import read_ratings
 from nlgauge.data.writing import write_table
 from nlgauge.errors import DataError, OptionError, UnknownName
+from tests.annotate import opened
 
 ENDS = {1: "bad", 5: "good"}
 SCORE = Question(id="score", widget="scale", prompt="How good?", per="item", min=1, max=5, labels=ENDS)
@@ -175,6 +179,12 @@ def test_settings_that_make_no_sense_are_refused() -> None:
             StudySettings(**settings)  # type: ignore[arg-type]
     with pytest.raises(UnknownName, match="did you mean 'min-time'"):
         StudySettings(quality={"mintime": {}})
+
+
+def test_a_rule_about_a_question_that_the_form_does_not_have_is_refused(store: Store) -> None:
+    with pytest.raises(DataError, match=r"no question 'scores' in the form 'plain'.*did you mean 'score'"):
+        new_study(store, quality={"mans": {"question": "scores"}})
+    assert store.studies() == []
 
 
 def test_many_raters_at_once_fill_every_unit_exactly(store: Store) -> None:
@@ -335,6 +345,32 @@ def test_seconds_never_exceed_the_time_since_the_lease(store: Store, clock: Cloc
     assert outcome.state == "rejected"
     assert [one.reason for one in outcome.verdicts] == ["the work took 10.0 seconds, fewer than 30.0"]
     assert store.submit(lease.assignment.id, rater.id, 4000.0) == outcome
+
+
+def test_a_clock_that_is_set_back_rejects_nobody_who_took_their_time(store: Store, clock: Clock) -> None:
+    study = new_study(store, 3, lease_minutes=30, quality={"min-time": {"seconds": 30}})
+    rater = joined(store, study, "patient")
+    for measured, counted, state in ((60.0, 60.0, "valid"), (5.0, 5.0, "rejected"), (1e9, 1800.0, "valid")):
+        lease = leased(store, study, rater)
+        clock.wait(-600)
+        assert finish(store, lease, seconds=measured) == state
+        found = next(one for one in store.snapshot(study).assignments if one.id == lease.assignment.id)
+        assert found.seconds == counted
+    check_counters(store, study)
+
+
+def test_a_clock_that_jumps_ahead_costs_no_answer(store: Store, clock: Clock) -> None:
+    study = new_study(store, 1, raters=1)
+    rater = joined(store, study, "somebody")
+    lease = leased(store, study, rater)
+    store.save(lease.assignment.id, rater.id, lease.unit.items[0].id, "score", 4)
+    clock.wait(10 * 86400)
+    assert store.expire() == 1
+    clock.wait(-10 * 86400)
+    again = leased(store, study, rater)
+    assert (again.assignment.id, again.answers) == (lease.assignment.id, {(lease.unit.items[0].id, "score"): 4})
+    assert store.submit(again.assignment.id, rater.id, 60).state == "valid"
+    check_counters(store, study)
 
 
 def test_an_overruled_rejection_counts_again_even_beyond_the_ratings_wanted(store: Store) -> None:
@@ -615,6 +651,69 @@ def test_raters_who_contradict_the_others_are_filtered(store: Store) -> None:
     check_counters(store, study)
 
 
+CHOICES = tuple(Choice(value=value, label=f"level {value}") for value in range(5))
+KINDS_OF_ANSWER: dict[str, tuple[Question, int, Callable[[Unit, bool], dict[tuple[str, str], Any]]]] = {
+    "the values of a choice": (
+        Question(id="asked", widget="choice", prompt="How?", per="item", values=CHOICES),
+        1,
+        lambda unit, against: {
+            (item.id, "asked"): abs(int(item.id) % 5 - 4 * against) for item in unit.items
+        },
+    ),
+    "the better of two": (
+        Question(id="asked", widget="choice", prompt="Which?", among="items"),
+        2,
+        lambda unit, against: {("", "asked"): (max if against else min)(item.id for item in unit.items)},
+    ),
+    "the best of three": (
+        Question(id="asked", widget="choice", prompt="Which?", among="items"),
+        3,
+        lambda unit, against: {("", "asked"): (max if against else min)(item.id for item in unit.items)},
+    ),
+    "an order of three": (
+        Question(id="asked", widget="ranking", prompt="In which order?"),
+        3,
+        lambda unit, against: {("", "asked"): sorted((item.id for item in unit.items), reverse=against)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_ANSWER)
+def test_the_correlation_filter_sees_every_kind_of_answer_that_is_a_number(tmp_path: Path, kind: str) -> None:
+    question, size, answer = KINDS_OF_ANSWER[kind]
+    form = replace(FORM, unit=Shape(of="item", size=size), steps=(replace(STEPS[0], questions=(question,)),))
+    groups = [
+        Unit(items=tuple(Item(id=f"{number * size + place:02}", texts=("A text.",)) for place in range(size)))
+        for number in range(6)
+    ]
+    settings = StudySettings(raters=4, quality={"correlation": {"items": 6, "raters": 3, "leave_one_out": True}})
+    with opened(tmp_path / "site.db") as store:
+        study = store.create_study("kinds", form, groups, settings)
+        for name in ("one", "two", "three", "contrary"):
+            rater = joined(store, study, name)
+            while isinstance(found := store.lease(study, rater), Lease):
+                store.save_all(found.assignment.id, rater.id, answer(found.unit, name == "contrary"))
+                store.submit(found.assignment.id, rater.id, 60)
+        snapshot = store.snapshot(study)
+        assert [rater.state for rater in snapshot.raters] == ["finished", "finished", "finished", "rejected"]
+        (verdict,) = snapshot.verdicts
+        assert re.match(r"the ratings correlate -\d\.\d\d with the mean of the others over \d+ items", verdict.reason)
+
+
+def test_the_same_level_all_the_way_is_found_and_a_yes_or_no_is_not(tmp_path: Path) -> None:
+    rule = {"straight-lining": {"answers": 5}}
+    for values, state in ((CHOICES, "rejected"), (CHOICES[:2], "valid")):
+        question = Question(id="asked", widget="choice", prompt="How?", per="item", values=values)
+        form = replace(FORM, unit=Shape(of="item", size=6), steps=(replace(STEPS[0], questions=(question,)),))
+        six = Unit(items=tuple(Item(id=f"{number}", texts=("A text.",)) for number in range(6)))
+        with opened(tmp_path / f"{len(values)}.db") as store:
+            study = store.create_study("lines", form, [six], StudySettings(quality=rule))
+            found = leased(store, study, rater := joined(store, study, "somebody"))
+            answers = {(item.id, "asked"): 1 for item in six.items}
+            store.save_all(found.assignment.id, rater.id, answers)
+            assert store.submit(found.assignment.id, rater.id, 60).state == state
+
+
 def test_ids_of_raters_are_stored_as_hashes_that_the_key_explains(store: Store) -> None:
     study = new_study(store)
     rater = store.join(study, "mturk", "A1SECRETWORKER", {"workerId": "A1SECRETWORKER", "hitId": "H7"})
@@ -669,6 +768,14 @@ def test_logins_are_throttled_by_name_with_a_growing_wait(store: Store, clock: C
     clock.wait(60)
     assert store.check_login("ada", "correct horse battery", "10.0.1.1").passed
     assert store.check_login("ada", "correct horse battery", "10.0.1.1").passed
+
+
+def test_a_clock_that_is_set_back_locks_no_researcher_out(store: Store, clock: Clock) -> None:
+    store.set_password("ada", "correct horse battery")
+    for _ in range(4):
+        assert not store.check_login("ada", "wrong horse battery", "here").passed
+    clock.wait(-365 * 86400)
+    assert 0 < store.check_login("ada", "correct horse battery", "here").wait_seconds <= 60
 
 
 def test_logins_are_throttled_by_address_and_unknown_names_look_the_same(store: Store, clock: Clock) -> None:
@@ -795,7 +902,7 @@ def test_databases_that_cannot_be_used_say_why(tmp_path: Path, open_store: Calla
     (tmp_path / "text.sqlite").write_text("no database at all\n" * 100)
     with pytest.raises(DataError, match="file is not a database; expected a SQLite file"):
         connect(str(tmp_path / "text.sqlite"))
-    for wrong in ("mysql://root@localhost/x", "sqlite://", "://"):
+    for wrong in ("mysql://root@localhost/x", "sqlite://", "://", "postgresql://site@localhost:port/x"):
         with pytest.raises(OptionError, match="expected"):
             connect(wrong)
     open_store(str(tmp_path / "study.sqlite"))
@@ -807,6 +914,15 @@ def test_databases_that_cannot_be_used_say_why(tmp_path: Path, open_store: Calla
     with pytest.raises(DataError, match=r"no such table: study; expected the tables of the site"):
         Store(empty).studies()
     empty.dispose()
+
+
+def test_a_database_that_never_answers_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "_CONNECT_SECONDS", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begin = time.monotonic()
+        with pytest.raises(DataError, match="expected a PostgreSQL server that answers"):
+            connect(f"postgresql://nobody@127.0.0.1:{silent.getsockname()[1]}/nothing")
+        assert time.monotonic() - begin < 20
 
 
 def test_a_postgresql_that_cannot_be_used_says_why(postgres_url: str, open_store: Callable[[str], Store]) -> None:

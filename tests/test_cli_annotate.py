@@ -262,8 +262,8 @@ def test_rejected_work_is_exported_on_request_only(pilot: Site) -> None:
 
 
 def test_mechanical_turk_goes_out_and_comes_back(pilot: Site) -> None:
-    out = pilot.does("mturk", "pilot", "-o", "hits", "--url", "https://rate.example.org").split()
-    assert [Path(path).name for path in out] == ["hits.csv", "template.html", "external_question.xml"]
+    out = pilot.does("mturk", "pilot", "-o", "hits").split()
+    assert [Path(path).name for path in out] == ["hits.csv", "template.html"]
     hits = pl.read_csv(pilot.folder / "hits" / "hits.csv")
     results = hits.rename({name: f"Input.{name}" for name in hits.columns}).with_columns(
         pl.lit("A1").alias("WorkerId"), pl.lit("Approved").alias("AssignmentStatus"),
@@ -293,6 +293,8 @@ def test_links_are_signed_and_different(pilot: Site) -> None:
     assert all(0 < link.expires_at - time.time() <= 2 * 86400 for link in read_back)
     assert (pilot.folder / "annotate.db.secret").stat().st_mode & 0o077 == 0
     assert "0 links" in pilot.fails("links", "pilot", "--n", "0")
+    for command in (("links", "pilot"), ("mturk", "pilot", "-o", "hits"), ("prolific", "pilot")):
+        assert "the address 'rate'; expected http:// or https:// and a host" in pilot.fails(*command, "--url", "rate")
 
 
 def test_prolific_gets_its_addresses(site: Site) -> None:
@@ -303,12 +305,82 @@ def test_prolific_gets_its_addresses(site: Site) -> None:
     assert "cc=XYZ" in told
 
 
+def test_known_answers_come_as_often_as_asked(site: Site) -> None:
+    site.write("sets.jsonl", sets(6, 6))
+    site.write("known.jsonl", [{**row, "expected_diversity": 3} for row in sets(3, 3)])
+    new = ("new", "pilot", "--form", "abs-hds", "--data", "sets.jsonl")
+    every = ("--gold-every", "2", "--attention-every", "4", "--qualification-tries", "5")
+    files = ("--gold", "known.jsonl", "--attention", "known.jsonl", "--qualification", "known.jsonl")
+    told = site.does(*new, *files, *every)
+    assert told == "study 'pilot': 6 units and 9 with known answers, 3 ratings each; next: nlgauge annotate serve\n"
+    with opened(site.folder / "annotate.db") as store:
+        settings = store.study("pilot").settings
+        assert (settings.gold_every, settings.attention_every, settings.qualification_tries) == (2, 4, 5)
+    site.does("new", "usual", *new[2:], *files)
+    with opened(site.folder / "annotate.db") as store:
+        settings = store.study("usual").settings
+        assert (settings.gold_every, settings.attention_every, settings.qualification_tries) == (10, 10, 3)
+    for options, message in (
+        (("--gold-every", "2"), "--gold-every 2 without --gold; expected a file of known answers"),
+        (("--qualification-tries", "2"), "--qualification-tries 2 without --qualification; expected a file"),
+        (("--rule", "attention:tolerance=1"), "--rule attention without --attention; expected a file"),
+        (("--gold", "known.jsonl", "--gold-every", "1"), "a gold unit every 1 assignments; expected 2 or more"),
+    ):
+        assert message in site.fails(*new, *options), options
+
+
+def test_a_study_takes_raters_from_the_platforms_that_were_named(site: Site) -> None:
+    site.write("sets.jsonl", sets(3, 3))
+    new, url = ("--form", "abs-hds", "--data", "sets.jsonl"), ("--url", "https://rate.example.org")
+    site.does("new", "p", *new, "--platform", "prolific", "--completion-code", "XYZ")
+    site.does("new", "two", *new, "--platform", "direct", "--platform", "mturk")
+    with opened(site.folder / "annotate.db") as store:
+        assert [store.study(name).settings.platforms for name in ("p", "two")] == [("prolific",), ("direct", "mturk")]
+    assert "/s/p/prolific?" in site.does("prolific", "p", *url)
+    assert "/r/" in site.does("links", "two", *url)
+    assert "study 'p' takes raters from prolific only; expected direct" in site.fails("links", "p", *url)
+    assert "study 'two' takes raters from direct and mturk only" in site.fails("prolific", "two", *url)
+    assert "study 'two' has no post-back-url; expected one" in site.fails("mturk", "two", "-o", "hits", *url)
+    site.does("new", "framed", *new, "--post-back-url", "https://www.mturk.com/mturk/externalSubmit")
+    assert "external_question.xml" in site.does("mturk", "framed", "-o", "hits", *url)
+    for options, message in (
+        (("--platform", "turk"), "raters from turk; expected one or more of direct, mturk, prolific"),
+        (("--platform", "prolific"), "--platform prolific without --completion-code; expected the code"),
+        (("--post-back-url", "https://x.org/"), "--post-back-url https://x.org/; expected an address at https://www"),
+    ):
+        assert message in site.fails("new", "x", *new, *options), options
+
+
+def test_the_first_id_that_stands_twice_is_named_and_other_ids_can_be(site: Site) -> None:
+    rows = [
+        {"sample_id": twice, **{("key" if name == "id" else name): value for name, value in row.items()}}
+        for row, twice in zip(sets(6, 6), "abcbcc", strict=True)
+    ]
+    site.write("sets.jsonl", rows)
+    new = ("new", "pilot", "--form", "abs-hds", "--data", "sets.jsonl")
+    told = site.fails(*new)
+    assert "error: sets.jsonl: the id 'b' stands 2 times in the table, first in rows 2 and 4; expected" in told
+    assert len(told.splitlines()) == 1
+    site.write("known.jsonl", [{**row, "key": "g", "expected_diversity": 3} for row in rows])
+    message = "the table for gold: the id 'g' stands 6 times in the table, first in rows 1 and 2"
+    assert message in site.fails(*new, "--id", "key", "--gold", "known.jsonl")
+    site.does(*new, "--id", "key")
+    site.rate("pilot", noisy(1, 1, 5))
+    site.does("export", "pilot", "-o", "ratings.csv")
+    found = site.study(
+        "content", "sets.jsonl", "--id", "key", "--label", "label", "--ratings", "ratings.csv", "--no-significance"
+    )  # fmt: skip
+    assert found["rows"][0]["n"] == 6
+    assert sorted(site.ratings("ratings.csv")) == [f"set-{n}" for n in range(6)]
+
+
 def test_closing_ends_open_leases(pilot: Site) -> None:
     with opened(pilot.folder / "annotate.db") as store:
         study = store.study("pilot")
         store.lease(study, store.join(study, "direct", "ann"))
     assert pilot.does("close", "pilot") == "study 'pilot' is closed; 1 open assignments ended\n"
     assert pilot.does("status", "pilot").startswith("pilot (closed)")
+    assert "study 'pilot' is closed; expected an open one" in pilot.fails("links", "pilot")
 
 
 def test_a_password_is_set_from_standard_input(pilot: Site) -> None:
@@ -347,7 +419,7 @@ def test_bad_studies_are_refused_before_a_database_is_made(site: Site) -> None:
         ((*new, "abs-hds", "--rule", "mintime"), "did you mean 'min-time'?"),
         ((*new, "abs-hds", "--rule", "min-time:seconds=soon"), "quality rule 'min-time', seconds"),
         ((*new, "abs-hds", "--raters", "0"), "0 raters a unit; expected at least 1"),
-        ((*new, "abs-hds", "--gold", "sets.jsonl"), "the table for gold has no known answers"),
+        ((*new, "abs-hds", "--gold", "sets.jsonl"), "the table for gold: no known answers"),
         ((*new, "abs-hds", "--database", "mysql://x/y"), "a database of the kind 'mysql'; expected sqlite:///FILE or"),
     ):
         assert message in site.fails(*arguments), arguments

@@ -229,6 +229,12 @@ class TestColumns:
         assert table.frame.to_dicts() == [{"id": "k1", "context": "q", "system": "b", "score": 0.5}]
         assert responses_of(table) == [["x", "y"]]
 
+    def test_rows_may_be_numbered_although_there_is_a_column_of_ids(self, tmp_path: Path) -> None:
+        rows = [{"id": "same", "responses": ["a", "b"], "note": n} for n in "xy"]
+        table = read_sets(save(tmp_path, "a.jsonl", json_lines(rows)), columns=Columns(id=""))
+        assert table.frame["id"].to_list() == ["1", "2"]
+        assert table.frame["note"].to_list() == ["x", "y"]
+
     def test_a_prefix_names_wide_columns(self, tmp_path: Path) -> None:
         path = save(tmp_path, "a.csv", "out_0,out_1,resp_0\na,b,c\n")
         table = read_sets(path, columns=Columns(responses="out"))

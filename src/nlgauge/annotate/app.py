@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -11,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from nlgauge._version import __version__
 from nlgauge.annotate.rater_pages import rater_routes
@@ -22,13 +24,26 @@ from nlgauge.errors import NLGaugeError
 
 __all__ = ["AppSettings", "create_app"]
 
+_STATIC_SECONDS = 300
+
+
+class _StaticFiles(StaticFiles):
+    """Styles and scripts say nothing about anybody: browsers keep them a while, then ask whether they have changed."""
+
+    def file_response(
+        self, full_path: str | os.PathLike[str], stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        made = super().file_response(full_path, stat_result, scope, status_code)
+        made.headers["Cache-Control"] = f"public, max-age={_STATIC_SECONDS}"
+        return made
+
 
 def create_app(store: Store, settings: AppSettings) -> FastAPI:
     """The site; the tables of the database must exist (`schema.migrate`)."""
     site = Site(store, settings, settings.key())
     app = FastAPI(title="NLGauge annotation", version=__version__, docs_url=None, redoc_url=None,
                   openapi_url="/api/openapi.json")  # fmt: skip
-    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.mount("/static", _StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(rater_routes(site))
     app.include_router(researcher_routes(site))
     app.add_middleware(Guard, largest_body=settings.largest_body, is_secure=settings.is_secure)

@@ -17,7 +17,14 @@ from urllib.parse import urlencode
 
 import polars as pl
 
-from nlgauge.annotate.crowd_template import external_question, make_hits, read_answers, shown_unit, unit_name
+from nlgauge.annotate.crowd_template import (
+    external_question,
+    make_hits,
+    page_fields,
+    read_answers,
+    shown_unit,
+    unit_name,
+)
 from nlgauge.annotate.forms import Form
 from nlgauge.annotate.quality import MANUAL
 from nlgauge.annotate.store import Store
@@ -38,9 +45,10 @@ _STATUSES = ("Approved", "Submitted", "Rejected")
 _PROLIFIC_REASONS = {
     "REJECTED": "the submission was rejected on Prolific",
     "RETURNED": "the submission was returned on Prolific",
-    "TIMED-OUT": "the submission ran out of time on Prolific",
+    "TIMED OUT": "the submission ran out of time on Prolific",
+    "SCREENED OUT": "the participant was screened out on Prolific",
 }
-_PROLIFIC_STATUSES = ("APPROVED", "AWAITING REVIEW", "ACTIVE", *_PROLIFIC_REASONS)
+_PROLIFIC_STATUSES = ("APPROVED", "AWAITING REVIEW", "ACTIVE", "RESERVED", *_PROLIFIC_REASONS)
 _PROLIFIC_IDS = ("Participant id", "Submission id")
 _GUARD = re.compile(r"'(?=[=+\-@\t\r])")
 _NOTHING = ("", "{}")
@@ -94,7 +102,10 @@ def write_mturk(snapshot: Snapshot, folder: Path, *, address: str = "") -> list[
 
 
 def import_mturk(store: Store, study: Study, path: str | Path, *, who: str = "cli") -> Imported:
-    """Take in a file of results for the HITs of `write_mturk`, as Mechanical Turk gives it for download."""
+    """Take in a file of results for the HITs of `write_mturk`, as Mechanical Turk gives it for download.
+
+    Answers stand in a column each, or together in `Answer.taskAnswers`, where the page was put into a crowd-form.
+    """
     frame, origin = read_cells(path)
     _require_columns(frame, (_WORKER, _SECONDS, "Input.unit"), origin, "the results of HITs that NLGauge wrote")
     known = {unit_name(one): one for one in store.snapshot(study).units}
@@ -111,12 +122,11 @@ def import_mturk(store: Store, study: Study, path: str | Path, *, who: str = "cl
                 "into the study whose HITs it answers",
                 "Input.unit",
             )
-        given = {name.removeprefix("Answer."): cells[name] for name in answers}
         unit = shown_unit(study, one.unit)
         try:
-            found = read_answers(study.form, unit, given)
+            found = read_answers(study.form, unit, page_fields(cells))
         except DataError as error:
-            raise origin.error(row, error.message) from error
+            raise origin.error(row, error.message, error.column) from error
         rows.append(_work(store, cells, row, origin, one.id, found))
     return _hand_in(store, study, "mturk", rows, origin, who)
 
@@ -180,8 +190,8 @@ def prolific_addresses(study: Study, entrance: str) -> tuple[str, str]:
 def import_prolific(store: Store, study: Study, path: str | Path, *, who: str = "cli") -> Imported:
     """Take in Prolific's file of submissions: demographics are kept, and who is not to be paid is rejected.
 
-    Rejected, returned and overdue submissions are rejected here with all their work, each with its reason; people
-    who never came to the study are left out.
+    Rejected, returned, overdue and screened-out submissions are rejected here with all their work, each with its
+    reason; people who never came to the study are left out.
     """
     frame, origin = read_cells(path)
     _require_columns(frame, ("Participant id", "Status"), origin, "submissions as Prolific exports them")
@@ -189,7 +199,7 @@ def import_prolific(store: Store, study: Study, path: str | Path, *, who: str = 
     known = {rater.hashed_id: rater for rater in store.snapshot(study).raters}
     found = []
     for row, cells in enumerate(_rows(frame)):
-        status = cells["Status"].upper().replace(" ", "-").replace("AWAITING-REVIEW", "AWAITING REVIEW")
+        status = cells["Status"].upper().replace("-", " ")
         if status not in _PROLIFIC_STATUSES:
             expected = ", ".join(_PROLIFIC_STATUSES)
             raise origin.error(row, f"found '{cells['Status'][:40]}'; expected one of {expected}", "Status")

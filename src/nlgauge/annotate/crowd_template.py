@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from nlgauge.annotate.forms import Form, Question, Step, bounds
@@ -22,6 +23,7 @@ from nlgauge.annotate.units import Unit, order_for
 from nlgauge.errors import DataError, OptionError
 
 _RISKY = re.compile(r"[${}`\x00-\x1f\x7f]")
+_ANSWER, _PACKED = "Answer.", "Answer.taskAnswers"
 _FORMULA_STARTS = ("=", "+", "-", "@")
 _STYLE = (
     "section, article { margin: 1em 0 } fieldset { margin: .5em 0; border: 1px solid #767676 } "
@@ -72,6 +74,46 @@ def make_hits(snapshot: Snapshot) -> list[HitFile]:
         for shape in shapes
         if (group := [(name, unit) for name, unit in shown if _shape(unit) == shape])
     ]
+
+
+def page_fields(cells: Mapping[str, str]) -> dict[str, str]:
+    """The values of a page's inputs, from a row of results: one column each, as in `Answer.diversity-1`, or all in one.
+
+    A page that was put into a crowd-form has all of them in `Answer.taskAnswers`, a JSON list of objects: texts and
+    numbers stand there as they are, buttons as in `{"1": false, "2": true}`. A value that can be neither stays JSON.
+    """
+    names = [name for name in cells if name.startswith(_ANSWER) and name != _PACKED]
+    found = {name.removeprefix(_ANSWER): cells[name] for name in names}
+    if not (packed := cells.get(_PACKED, "")):
+        return found
+    try:
+        objects = msgspec.json.decode(packed, type=list[dict[str, Any]])
+    except msgspec.DecodeError as error:
+        raise DataError(
+            f"found '{packed[:60]}' ({error}); expected a JSON list of objects with inputs and their values",
+            column=_PACKED,
+        ) from error
+    for name, value in (pair for one in objects for pair in one.items()):
+        typed = _typed(value)
+        if typed and found.get(name, typed) not in ("", typed):
+            raise DataError(
+                f"found '{typed[:40]}' and '{found[name][:40]}' for '{name}'; expected one value", column=_PACKED
+            )
+        found[name] = typed or found.get(name, "")
+    return found
+
+
+def _typed(value: Any) -> str:
+    """A value of a crowd-form as a page without one would send it."""
+    if value is None or isinstance(value, str):
+        return (value or "").strip()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, dict) and all(type(is_on) is bool for is_on in value.values()):
+        chosen = [name for name, is_on in value.items() if is_on]
+        if len(chosen) < 2:
+            return "".join(chosen)
+    return encode(value)
 
 
 def read_answers(form: Form, unit: Unit, cells: Mapping[str, str]) -> dict[tuple[str, str], Any]:

@@ -53,8 +53,8 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """How much of what is wanted is there, from 0 to 1."""
-        return 1 - self.left / self.wanted
+        """How much of what is wanted is there, from 0 to 1, rounded down to a percent: 1 means that nothing is left."""
+        return 100 * (self.wanted - self.left) // self.wanted / 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,14 +249,17 @@ def cost(snapshot: Snapshot, done: Progress, fees: float = 0.0) -> Cost:
     )
 
 
-def disagreement(snapshot: Snapshot, most: int = 50) -> list[Disputed]:
-    """Items by the variance of their ratings, the largest first; those with fewer than two ratings are left out."""
+def disagreement(snapshot: Snapshot, most: int = 50, question: str = "") -> list[Disputed]:
+    """Items by the variance of their ratings, the largest first; those with fewer than two ratings are left out.
+
+    Scales differ in width, and so do their variances: `question` asks for the items of one question alone.
+    """
     texts = {
         item.id: (one.unit.context or item.context, item.texts) for one in snapshot.units for item in one.unit.items
     }
     given: dict[tuple[str, str, str], list[Rated]] = defaultdict(list)
-    for table in _by_question(snapshot).values():
-        if isinstance(table, str):
+    for name, table in _by_question(snapshot).items():
+        if isinstance(table, str) or question not in ("", name):
             continue
         for row in table.frame.iter_rows(named=True):
             key = (row["item"], row["question"], row.get("pair") or "")
@@ -367,13 +370,11 @@ def _stability(question: str, table: Ratings | str, repeats: int, study: Study) 
     """Draw fewer items and fewer ratings, and see how well they find the scores that all ratings give."""
     if isinstance(table, str):
         return QuestionStability(question=question, plans=(), advice="", reason=table)
-    counts = table.frame.group_by("item", *(["pair"] if "pair" in table.frame.columns else [])).len()["len"]
-    most, items = int(counts.max() or 0), table.frame["item"].unique().sort().to_list()  # type: ignore[arg-type]
-    if most < 2 or len(items) < FEWEST_ITEMS:
-        reason = (
-            f"{len(items)} items with at most {most} ratings each; expected at least {FEWEST_ITEMS} items and 2 ratings"
-        )
+    most, items = _equally_rated(table)
+    if len(items) < FEWEST_ITEMS:
+        reason = f"{len(items)} items have 2 ratings or more; expected at least {FEWEST_ITEMS}"
         return QuestionStability(question=question, plans=(), advice="", reason=reason)
+    table = Ratings(table.frame.filter(pl.col("item").is_in(items)))
     scores = human_scores(table, items)[0][1]
     step, half = max(1, -(-most // _MOST_COUNTS)), max(1, most // 2)
     try:
@@ -400,6 +401,22 @@ def _stability(question: str, table: Ratings | str, repeats: int, study: Study) 
         for row in found.rows
     )
     return QuestionStability(question=question, plans=plans, advice=_advice(plans, len(items), half))
+
+
+def _equally_rated(table: Ratings) -> tuple[int, list[str]]:
+    """A number of ratings, and the items that have as many: the choice that uses the most ratings.
+
+    While raters work, some items have fewer ratings than others. An item with one rating follows itself perfectly, and
+    would say that one is enough.
+    """
+    keys = ["item", "pair"] if "pair" in table.frame.columns else ["item"]
+    counts = dict(table.frame.group_by(keys).len().group_by("item").agg(pl.col("len").min()).iter_rows())
+    choices = {count: sorted(item for item in counts if counts[item] >= count) for count in set(counts.values())}
+    usable = [count for count in choices if count >= 2 and len(choices[count]) >= FEWEST_ITEMS]
+    if not usable:
+        return 0, sorted(item for item in counts if counts[item] >= 2)
+    most = max(usable, key=lambda count: (count * len(choices[count]), count))
+    return most, choices[most]
 
 
 def _advice(plans: Sequence[Plan], items: int, half: int) -> str:

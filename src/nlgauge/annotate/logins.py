@@ -149,7 +149,7 @@ def pass_attempt(connection: Connection, attempt: int) -> None:
 
 
 def _wait(connection: Connection, whose: list[sa.ColumnElement[bool]], at: float, free: int, longest: float) -> float:
-    """Nothing for the first failures of an hour, then 1, 2, 4, … seconds from the last one."""
+    """Nothing for the first failures of an hour, then 1, 2, 4, … seconds from the last one, whatever the clock did."""
     table = schema.login_attempt.c
     query = sa.select(sa.func.count(), sa.func.max(table.at)).where(
         *whose, table.at > at - _WINDOW_SECONDS, ~table.passed
@@ -157,8 +157,8 @@ def _wait(connection: Connection, whose: list[sa.ColumnElement[bool]], at: float
     failures, last = connection.execute(query).one()
     if failures < free:
         return 0.0
-    held: float = float(last) + min(longest, 2.0 ** min(failures - free, 20))
-    return max(0.0, held - at)
+    held: float = min(longest, 2.0 ** min(failures - free, 20))
+    return min(held, max(0.0, float(last) + held - at))
 
 
 @lru_cache(maxsize=1)

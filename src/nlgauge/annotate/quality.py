@@ -39,10 +39,10 @@ class Finding:
 class Work:
     """One assignment as the rules see it; answers and expected answers go by (item, question).
 
-    `roles` says which items are the human's, the negative or gold. `scales` are the questions answered on a scale about
-    items or pairs, `texts` those answered in free text. `earlier` has, for each scale, the rater's answers in earlier
-    assignments, oldest first; `own_texts` and `other_texts` have fingerprints of texts that this rater and others have
-    handed in before.
+    `roles` says which items are the human's, the negative or gold. `scales` are the questions answered in points,
+    `levels` these and choices of three values or more, such as those of typicality; `texts` those answered in free
+    text. `earlier` has, for each of `levels`, the rater's answers in earlier assignments, oldest first; `own_texts` and
+    `other_texts` have fingerprints of texts that this rater and others have handed in before.
     """
 
     answers: Answers
@@ -52,6 +52,7 @@ class Work:
     roles: Mapping[str, str] = field(default_factory=dict)
     expected: Answers = field(default_factory=dict)
     scales: Collection[str] = ()
+    levels: Collection[str] = ()
     texts: Collection[str] = ()
     earlier: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     own_texts: Collection[str] = ()
@@ -172,7 +173,8 @@ class MinTime:
 class StraightLining:
     """The same answer all the way: `answers` or more in one assignment, all equal, or `run` in a row over several.
 
-    A `run` of 0 looks at single assignments only.
+    A `run` of 0 looks at single assignments only. Choices between two values do not count: five honest answers to a
+    question with yes and no are often the same.
     """
 
     name: ClassVar[str] = "straight-lining"
@@ -184,8 +186,8 @@ class StraightLining:
         _require(self.name, "run", self.run, self.run == 0 or self.run >= 2, "0, or 2 or more")
 
     def find(self, work: Work) -> Finding | None:
-        """Look at every scale of the form."""
-        for question in work.scales:
+        """Look at every question with levels."""
+        for question in work.levels:
             given = [value for (_, asked), value in work.answers.items() if asked == question]
             if len(given) >= self.answers and len(set(given)) == 1:
                 return Finding(self.name, f"all {len(given)} answers to '{question}' are {given[0]:g}")
@@ -234,7 +236,8 @@ class CorrelationFilter:
     """Paper 2, section 3.2.4: raters whose ratings correlate below .65 with the mean of the items that they rated.
 
     Judged once `items` items were rated by this rater and by `raters` raters in all; with `leave_one_out` the mean is
-    that of the others. Where there are several questions, their mean correlation counts.
+    that of the others. Where there are several questions, their mean correlation counts. A comparison of two items is
+    one item here, and counts in both directions.
     """
 
     name: ClassVar[str] = "correlation"
@@ -248,19 +251,28 @@ class CorrelationFilter:
         _require(self.name, "items", self.items, self.items >= 3, "3 or more")
         _require(self.name, "raters", self.raters, self.raters >= 2, "2 or more")
 
-    def find(self, rater: str, ratings: Iterable[tuple[str, str, str, float]]) -> Finding | None:
-        """Judge one rater by rows of (rater, item, question, value): at least all ratings of their items."""
+    def find(
+        self, rater: str, ratings: Iterable[tuple[str, str, str, float]], comparisons: Collection[str] = ()
+    ) -> Finding | None:
+        """Judge one rater by rows of (rater, item, question, value): at least all ratings of their items.
+
+        `comparisons` names the items that stand for two: which of these comes first is chance, so that -1 for one
+        order is 1 for the other. Without the other order a rater who says what all say, be it always 1, would have no
+        correlation with them.
+        """
         tables: dict[str, dict[str, dict[str, float]]] = {}
         for who, item, question, value in ratings:
             tables.setdefault(question, {}).setdefault(item, {})[who] = value
         found, most = [], 0
         for table in tables.values():
-            shared = [given for given in table.values() if rater in given and len(given) >= self.raters]
+            shared = {item: given for item, given in table.items() if rater in given and len(given) >= self.raters}
             if len(shared) < self.items:
                 continue
-            names = sorted({who for given in shared for who in given})
-            cells = np.array([[given.get(who, np.nan) for given in shared] for who in names])
-            value = float(rater_correlations(cells, leave_one_out=self.leave_one_out)[names.index(rater)])
+            names = sorted({who for given in shared.values() for who in given})
+            cells = np.array([[given.get(who, np.nan) for given in shared.values()] for who in names])
+            turned = -cells[:, [item in comparisons for item in shared]]
+            known = rater_correlations(np.hstack([cells, turned]), leave_one_out=self.leave_one_out)
+            value = float(known[names.index(rater)])
             if not np.isnan(value):
                 found.append(value)
                 most = max(most, len(shared))

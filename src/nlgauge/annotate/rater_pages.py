@@ -176,8 +176,8 @@ def rater_routes(site: Site) -> APIRouter:
 
     @routes.get("/s/{name:path}/mturk", include_in_schema=False)
     def from_mturk(request: Request, name: str) -> Response:
-        study = _study(site, name, "mturk")
         allow(request, frames=MTURK_FRAMES)
+        study = _study(site, name, "mturk")
         if request.query_params.get("assignmentId", _PREVIEW) == _PREVIEW:
             return page("entrance.html", form=study.form, study=study, preview=True, token="", kind="", csrf="")
         return from_platform(request, study, "mturk")
@@ -243,6 +243,7 @@ def rater_routes(site: Site) -> APIRouter:
             nonce=signing.new_nonce(),
             link=link.nonce if link.platform == "direct" else "",
             handed_in=before.handed_in if before else "",
+            in_frame=_is_framed(rater),
         )
         made = _go(f"/w/{rater.id}")
         site.remember(made, session, in_frame=_is_framed(rater))
@@ -252,8 +253,6 @@ def rater_routes(site: Site) -> APIRouter:
     def next_work(request: Request, rater_id: Number) -> Response:
         session = site.rater(request, rater_id)
         study, rater = desk.who(session)
-        if _is_framed(rater):
-            allow(request, frames=MTURK_FRAMES)
         if session.handed_in and session.handed_in == rater.platform_data.get("assignmentId"):
             return _end(request, study, rater, Finished("done", 1, ""))
         found = store.lease(study, rater)
@@ -273,10 +272,9 @@ def rater_routes(site: Site) -> APIRouter:
         session = site.rater(request, rater_id)
         work, answers = desk.open(session, assignment)
         notice = REASONS.get(request.query_params.get("last", ""), "")
-        return step_page(request, session, work, step, answers, notice=notice)
+        return step_page(session, work, step, answers, notice=notice)
 
     def step_page(
-        request: Request,
         session: RaterSession,
         work: _Work,
         step: int,
@@ -291,8 +289,6 @@ def rater_routes(site: Site) -> APIRouter:
         form = work.study.form
         if step > len(form.steps):
             raise _gone()
-        if allows(work.study, "mturk"):
-            allow(request, frames=MTURK_FRAMES)
         return page(
             "step.html",
             status=status,
@@ -330,7 +326,7 @@ def rater_routes(site: Site) -> APIRouter:
             problems = {**wanted, **problems}
         if problems:
             return step_page(
-                request, session, work, step, answers, status=422, problems=problems, errors=sent.errors, sent=fields
+                session, work, step, answers, status=422, problems=problems, errors=sent.errors, sent=fields
             )
         if go != "submit":
             return _go(f"{path}/{max(1, min(len(form.steps), step + {'next': 1, 'back': -1}.get(go, 0)))}")

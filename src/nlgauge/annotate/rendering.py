@@ -130,7 +130,7 @@ class Sent:
 def shown(text: object) -> Markup:
     """A text as it may stand in a page: escaped, and with hidden characters made visible."""
     parts, end = [], 0
-    letters = str(text)
+    letters = str(text).replace("\r\n", "\n")
     for found in _HIDDEN.finditer(letters):
         number = Markup('<span class="control">U+{:04X}</span>').format(ord(found.group()))
         parts += [escape(letters[end : found.start()]), number]
@@ -148,6 +148,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("nlgauge.annotate", "templates"),
         autoescape=True,
+        auto_reload=False,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

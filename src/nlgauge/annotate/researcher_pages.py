@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -18,12 +21,12 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from nlgauge.annotate import signing
-from nlgauge.annotate.dashboard import Dashboard, Plan, dashboard, disagreement
+from nlgauge.annotate.dashboard import Dashboard, Plan, cost, dashboard, disagreement
 from nlgauge.annotate.exporting import ratings
 from nlgauge.annotate.rendering import page, tidy_line
 from nlgauge.annotate.security import Refused, Site, allows, client_address, form_fields, one
 from nlgauge.annotate.signing import ResearcherSession
-from nlgauge.annotate.store import Snapshot, Study
+from nlgauge.annotate.store import Snapshot, Store, Study
 from nlgauge.data.writing import write_table
 
 Number = Annotated[int, PathValue(ge=1, le=2**31 - 1)]
@@ -32,7 +35,9 @@ MOST_LINKS = 500
 _LONGEST_REASON = 1000
 _DISPUTED = 200
 _LATEST = 500
-_CHART = (320, 120)
+_BOARDS_KEPT = 4
+_MOST_FEES = 100
+_CHART = (300, 120)
 _KINDS = {
     "csv": "text/csv; charset=utf-8",
     "jsonl": "application/x-ndjson",
@@ -56,9 +61,42 @@ class Curve:
     dots: tuple[tuple[float, float, Plan], ...]
 
 
+@dataclass(frozen=True)
+class Boards:
+    """The numbers about the studies that were looked at last, computed again once a study has changed.
+
+    One request at a time computes; others meanwhile get the numbers from before, so that impatient researchers do not
+    hold the threads that raters need.
+    """
+
+    store: Store
+    kept: OrderedDict[int, tuple[object, Snapshot, Dashboard]] = field(default_factory=OrderedDict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, study: Study) -> tuple[Snapshot, Dashboard]:
+        """A study at one moment, and its numbers; leases that have run out are ended first."""
+        before = self.kept.get(study.id)
+        if not self.lock.acquire(blocking=before is None) and before is not None:
+            return before[1:]
+        try:
+            self.store.expire()
+            change, found = self.store.last_change(study), self.kept.get(study.id)
+            if found is None or found[0] != change:
+                snapshot = self.store.snapshot(study)
+                found = change, snapshot, dashboard(snapshot, study)
+            self.kept[study.id] = found
+            self.kept.move_to_end(study.id)
+            while len(self.kept) > _BOARDS_KEPT:
+                self.kept.popitem(last=False)
+            return found[1:]
+        finally:
+            self.lock.release()
+
+
 def researcher_routes(site: Site) -> APIRouter:
     """Everything that a researcher may open or send, and whether the site is well."""
     routes, store = APIRouter(), site.store
+    boards = Boards(store)
 
     def logged_in(request: Request) -> ResearcherSession:
         found = site.researcher(request)
@@ -132,17 +170,20 @@ def researcher_routes(site: Site) -> APIRouter:
     @routes.get("/studies/{study_id}", include_in_schema=False)
     def study_page(request: Request, study_id: Number) -> Response:
         session, study = logged_in(request), study_of(study_id)
-        snapshot = store.snapshot(study)
-        numbers = dashboard(snapshot, study)
+        fees = _percent(request.query_params.get("fees", "0"))
+        snapshot, numbers = boards.of(study)
         return shown(
             "study.html",
             session,
             study=snapshot.study,
             numbers=numbers,
+            cost=cost(snapshot, numbers.progress, fees / 100),
+            fees=fees,
+            most_fees=_MOST_FEES,
             verdicts=_verdicts(snapshot),
             curves={one.question: tuple(curves(one.plans)) for one in numbers.stability},
             most_units=max(numbers.progress.units_by_ratings.values(), default=1) or 1,
-            share=_share(numbers),
+            takes_links=allows(study, "direct"),
             entrances=[
                 (platform, signing.entrance_address(site.address(request), study.name, platform))
                 for platform in ("mturk", "prolific")
@@ -154,16 +195,19 @@ def researcher_routes(site: Site) -> APIRouter:
     @routes.get("/studies/{study_id}/disagreement", include_in_schema=False)
     def disagreement_page(request: Request, study_id: Number) -> Response:
         session, study = logged_in(request), study_of(study_id)
-        found = disagreement(store.snapshot(study), _DISPUTED)
-        questions = sorted({one.question for one in found})
+        snapshot, numbers = boards.of(study)
+        questions = [one.question for one in numbers.agreement if one.ratings]
         asked = request.query_params.get("question", "")
-        chosen = [one for one in found if asked not in questions or one.question == asked]
-        return shown("disagreement.html", session, study=study, disputed=chosen, questions=questions, asked=asked)
+        asked = asked if asked in questions else ""
+        found = disagreement(snapshot, _DISPUTED, asked)
+        return shown("disagreement.html", session, study=study, disputed=found, questions=questions, asked=asked)
 
     @routes.post("/studies/{study_id}/links", include_in_schema=False)
     def make_links(request: Request, study_id: Number) -> Response:
         session, fields = posted(request, "count", "days")
         study = study_of(study_id)
+        if study.state == "closed" or not allows(study, "direct"):
+            raise Refused(409, "Not possible", "This study is closed, or takes raters from crowd platforms only.")
         count, days = _whole(fields["count"], MOST_LINKS, "links"), _whole(fields["days"], 365, "days")
         address = site.address(request)
         links = [
@@ -241,9 +285,15 @@ def when(seconds: float | None) -> str:
 
 
 def _whole(text: str, most: int, what: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= most):
+    if not (re.fullmatch("[0-9]{1,9}", text) and 1 <= int(text) <= most):
         raise Refused(422, "Not understood", f"Expected 1 to {most} {what}.")
     return int(text)
+
+
+def _percent(text: str) -> float:
+    if not (re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,2})?", text) and float(text) <= _MOST_FEES):
+        raise Refused(422, "Not understood", f"Expected fees of 0 to {_MOST_FEES} percent, such as 20.")
+    return float(text)
 
 
 def _reason(text: str) -> str:
@@ -257,10 +307,6 @@ def _verdicts(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Rejections with the pseudonym of the rater, the latest first."""
     names = {rater.id: rater.pseudonym for rater in snapshot.raters}
     return [{"verdict": one, "rater": names[one.rater_id]} for one in reversed(snapshot.verdicts)]
-
-
-def _share(numbers: Dashboard) -> int:
-    return round(100 * numbers.progress.share) if numbers.progress.wanted else 0
 
 
 def curves(plans: tuple[Plan, ...]) -> Iterator[Curve]:

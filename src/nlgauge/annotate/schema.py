@@ -19,6 +19,7 @@ from nlgauge.errors import DataError, OptionError
 metadata = sa.MetaData()
 
 _BUSY_SECONDS = 30
+_CONNECT_SECONDS = 10
 _MIGRATION_LOCK = 7_310_155
 
 
@@ -197,7 +198,8 @@ def connect(url: str) -> Engine:
     if place.drivername == "sqlite":
         engine = _sqlite_engine(place)
     else:
-        engine = sa.create_engine(place, pool_size=20, max_overflow=40, pool_pre_ping=True)
+        waits = {} if "connect_timeout" in place.query else {"connect_timeout": _CONNECT_SECONDS}
+        engine = sa.create_engine(place, pool_size=20, max_overflow=40, pool_pre_ping=True, connect_args=waits)
     with clear_errors(engine), engine.connect() as connection:
         connection.execute(sa.text("SELECT 1"))
     return engine
@@ -316,7 +318,7 @@ def _read_url(url: str) -> URL:
         url = f"sqlite:///{Path(url).expanduser()}"
     try:
         place = make_url(url)
-    except exc.ArgumentError as error:
+    except (exc.ArgumentError, ValueError) as error:
         raise OptionError(
             f"the database '{url.partition(':')[0]}://…' cannot be read as an address; expected "
             "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"

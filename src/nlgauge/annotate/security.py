@@ -58,10 +58,9 @@ class AppSettings:
     rater_days: float = signing.LINK_DAYS
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.base_url)
-        if self.base_url and (parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/")):
+        if self.base_url and not _is_address(self.base_url):
             raise OptionError(
-                f"the address '{self.base_url[:80]}'; expected http:// or https:// and a host, without a path"
+                f"the address {self.base_url[:80]!r}; expected http:// or https:// and a host, without a path"
             )
         for name in ("largest_body", "researcher_hours", "rater_days"):
             if not getattr(self, name) > 0:
@@ -220,9 +219,9 @@ def json_error(status: int, message: str, headers: Mapping[str, str] | None = No
 
 
 def form_fields(
-    request: Request, known: Collection[str] | None = None, *, most: int = 2000, longest: int = 20_000
+    request: Request, known: Collection[str], *, most: int = 2000, longest: int = 20_000
 ) -> dict[str, list[str]]:
-    """The fields of a posted form; unknown, too many or too long ones are refused. `known` of none leaves that open."""
+    """The fields of a posted form; unknown, too many or too long ones are refused."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refused(415, "Not understood", "Expected a form of this site (application/x-www-form-urlencoded).")
@@ -234,7 +233,7 @@ def form_fields(
     except ValueError as error:
         raise Refused(400, "Not understood", "The form is no UTF-8 text, or has too many fields.") from error
     for name, value in pairs:
-        if known is not None and name not in known:
+        if name not in known:
             raise Refused(422, "Not understood", f"Found the field {ascii(name)[:40]}; expected those of the page.")
         if len(value) > longest:
             raise Refused(422, "Too long", f"Found {len(value):,} characters in a field; expected at most {longest:,}.")
@@ -275,8 +274,8 @@ class Site:
     ) -> None:
         """Refuse a post that another site began: the browser says where it comes from, and the page has a token."""
         fetched_from, origin = request.headers.get("sec-fetch-site", "same-origin"), request.headers.get("origin")
-        own = urlsplit(self.settings.base_url).netloc or request.headers.get("host", "")
-        foreign = fetched_from != "same-origin" or (origin is not None and _host(origin) != own.lower())
+        own = _host(self.settings.base_url) or request.headers.get("host", "").lower()
+        foreign = fetched_from != "same-origin" or (origin is not None and _host(origin) != own)
         if foreign or not compare_digest(given.encode(), self.token(session).encode()):
             raise Refused(
                 403,
@@ -294,10 +293,12 @@ class Site:
         return self.visitor(request) or VisitorSession(expires_at=expires_at, nonce=signing.new_nonce())
 
     def rater(self, request: Request, rater: int) -> RaterSession:
-        """The session of this rater; for anybody else there is nothing here."""
+        """The session of this rater, whose pages MTurk may frame if they came from there; nothing for anybody else."""
         found = self._session(request, f"rater_{rater}", "rater", RaterSession)
         if found is None or found.rater != rater:
             raise Refused(404, "Nothing here", "There is no such page for you. To go on rating, open your link again.")
+        if found.in_frame:
+            allow(request, frames=MTURK_FRAMES)
         return found
 
     def raters(self, request: Request) -> list[RaterSession]:
@@ -374,11 +375,24 @@ def allows(study: Study, platform: Platform) -> bool:
     return platform == "direct" or bool(settings.completion_code)
 
 
-def _host(origin: str) -> str:
+def _is_address(url: str) -> bool:
+    """Whether a site can be reached at an address: a scheme, a host, perhaps a port, and nothing else."""
     try:
-        return urlsplit(origin).netloc.lower()
+        parts = urlsplit(url)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    return known and not more and url.isascii() and url.isprintable() and " " not in url
+
+
+def _host(origin: str) -> str:
+    """Host and port as browsers name them: in small letters, without the port that the scheme has anyway."""
+    try:
+        parts = urlsplit(origin)
     except ValueError:
         return ""
+    return parts.netloc.lower().removesuffix(":443" if parts.scheme == "https" else ":80")
 
 
 def client_address(request: Request) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -51,7 +53,8 @@ class Link:
 class RaterSession:
     """A rater in one browser. `nonce` binds the tokens of the pages to it; `link` is the nonce of a personal link.
 
-    `handed_in` is the platform's assignment that is done and only has to be posted back.
+    `handed_in` is the platform's assignment that is done and only has to be posted back; `in_frame` says that MTurk
+    shows the pages in a frame.
     """
 
     rater: int
@@ -60,6 +63,7 @@ class RaterSession:
     nonce: str
     link: str = ""
     handed_in: str = ""
+    in_frame: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,18 +92,25 @@ def read_secret(path: str | Path) -> str:
     """The secret in a file that only its owner may read; made there the first time."""
     place = Path(path)
     try:
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
+        if not place.exists():
+            _make_secret(place)
         secret = place.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise OptionError(
-            f"{place}: {error.strerror or error}; expected a folder where the site's secret can be kept"
-        ) from error
-    else:
-        secret = secrets.token_urlsafe(48)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(secret + "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise OptionError(f"{place}: {reason}; expected a file, or a folder, for the site's secret") from error
     return check_secret(secret, str(place))
+
+
+def _make_secret(place: Path) -> None:
+    """Write a secret whole or not at all; where another process was quicker, its secret stays."""
+    handle, draft = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(secrets.token_urlsafe(48) + "\n")
+        with suppress(FileExistsError):
+            os.link(draft, place)
+    finally:
+        Path(draft).unlink()
 
 
 def check_secret(secret: str, place: str = "the secret") -> str:

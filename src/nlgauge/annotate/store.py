@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from nlgauge.annotate import assignment as assigning
 from nlgauge.annotate import logins, schema, verdicts
 from nlgauge.annotate.forms import Form
-from nlgauge.annotate.quality import MANUAL, Finding, fingerprint
+from nlgauge.annotate.quality import MANUAL, Finding, Mans, fingerprint
 from nlgauge.annotate.store_records import (
     PLATFORMS,
     Answer,
@@ -64,6 +64,9 @@ class Store(logins.Researchers):
             raise OptionError(f"a study named {name[:60]!r}; expected 1 to 200 printable characters")
         if not any(unit.kind == "normal" for unit in units):
             raise DataError(f"study '{name}' has no unit to rate; expected at least one")
+        for rule in settings.rules.on_assignments:
+            if isinstance(rule, Mans) and rule.question:
+                form.question(rule.question)
         at, form_json = self.now(), form.to_json()
         form_of(form_json)
         with self._write() as connection:
@@ -253,8 +256,8 @@ class Store(logins.Researchers):
     def submit(self, assignment_id: int, rater_id: int, seconds: float) -> SubmitOutcome:
         """Hand an assignment in: complete work is judged at once, and a unit whose work is rejected is free again.
 
-        `seconds` is what the page measured; it never counts for more than the time since the lease. Handing in twice
-        gives the same outcome twice.
+        `seconds` is what the page measured; it never counts for more than the time since the lease, or than a lease
+        where the clock has been set back meanwhile. Handing in twice gives the same outcome twice.
 
         Where the study has the correlation filter, it judges this rater now, and all raters of a unit when the unit
         gets the last of its ratings: earlier ones have changed by what others said since.
@@ -278,7 +281,8 @@ class Store(logins.Researchers):
             answers = assigning.answers_of(connection, assignment_id)
             if missing := study.form.complete(unit, answers):
                 return SubmitOutcome("leased", tuple(missing), rater_state=rater.state), study, row.unit_id
-            spent = min(max(seconds, 0.0) if math.isfinite(seconds) else 0.0, max(at - row.leased_at, 0.0))
+            most = at - row.leased_at if at >= row.leased_at else study.settings.lease_minutes * 60
+            spent = min(max(seconds, 0.0) if math.isfinite(seconds) else 0.0, most)
             findings = study.settings.rules.find(verdicts.work_of(connection, study, row, unit, answers, spent))
             values = {"state": "valid", "submitted_at": at, "seconds": spent}
             table = schema.assignment
@@ -349,7 +353,7 @@ class Store(logins.Researchers):
         with self._read() as connection:
             query = sa.select(table.id).where(table.id.in_(raters), table.state != "rejected").order_by(table.id)
             ids = connection.execute(query).scalars().all()
-            found = [(rater, rule.find(str(rater), verdicts.ratings_near(connection, study, rater))) for rater in ids]
+            found = [(rater, verdicts.find_contrary(connection, study, rater, rule)) for rater in ids]
         return [
             self.reject(rater_id=rater, rule=finding.rule, reason=finding.reason, who=who)
             for rater, finding in found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, product
@@ -134,7 +133,10 @@ def make_units(
     ]  # fmt: skip
     for kind, known in others:
         if known is not None:
-            units += _known_units(form, known, shape, kind)
+            try:
+                units += _known_units(form, known, shape, kind)
+            except DataError as error:
+                raise error.at(file=f"the table for {kind}") from error
     if not shape.pairs:
         _require_unique([item.id for unit in units for item in unit.items], "the units")
     return units
@@ -165,7 +167,7 @@ def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
             context=_storable(cells.get("context") or ""),
         )
         rows.append(_Row(item, cells))
-    _require_unique([row.item.id for row in rows], "the table")
+    _require_unique([row.item.id.removeprefix(prefix) for row in rows], "the table")
     return rows
 
 
@@ -188,12 +190,15 @@ def _require_id(id: str, shape: Shape) -> str:
 
 
 def _require_unique(ids: Sequence[str], where: str) -> None:
-    id, count = Counter(ids).most_common(1)[0]
-    if count > 1:
-        raise DataError(
-            f"'{id[:60]}' stands {count} times in {where}; expected an id of its own for every row: ratings carry it",
-            column="id",
-        )
+    first: dict[str, int] = {}
+    for row, id in enumerate(ids, 1):
+        before = first.setdefault(id, row)
+        if before != row:
+            raise DataError(
+                f"the id '{id[:60]}' stands {ids.count(id)} times in {where}, first in rows {before} and {row}; "
+                "expected an id of its own for every row, since ratings carry it: add a column of such ids and name it "
+                "(--id)"
+            )
 
 
 def _require_columns(rows: Sequence[_Row], *names: str) -> None:
@@ -227,7 +232,12 @@ def _normal_units(
         return
     if shape.pairs:
         column = apart or next((name for name in _TELLING_APART if name in rows[0].cells), "")
-        _require_columns(rows, column or "system")
+        if not column:
+            raise DataError(
+                f"found {', '.join(rows[0].cells)}; expected a column in which compared {shape.of}s differ, one of "
+                f"{', '.join(_TELLING_APART)}: name another (--apart)"
+            )
+        _require_columns(rows, column)
         for value, group in groups.items():
             yield from _pairs(group, shape, column, value)
         return
@@ -335,10 +345,7 @@ def _known_units(form: Form, table: Table, shape: Shape, kind: Kind) -> Iterator
     columns = {f"expected_{question.id}": question for question in form.questions}
     given = {name: question for name, question in columns.items() if name in rows[0].cells}
     if not given:
-        raise DataError(
-            f"the table for {kind} has no known answers; found {', '.join(rows[0].cells)}; expected "
-            f"{' or '.join(columns)}"
-        )
+        raise DataError(f"no known answers; found {', '.join(rows[0].cells)}; expected {' or '.join(columns)}")
     _require_columns(rows, shape.group)
     for group in _groups(rows, shape.group).values():
         for start in range(0, len(group), shape.size):

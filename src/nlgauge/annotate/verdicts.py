@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection, Row
 from nlgauge.annotate import assignment as assigning
 from nlgauge.annotate import schema
 from nlgauge.annotate.forms import Form
-from nlgauge.annotate.quality import Finding, Work, fingerprint
+from nlgauge.annotate.quality import CorrelationFilter, Finding, Work, fingerprint
 from nlgauge.annotate.store_records import (
     DONE,
     TAKEN,
@@ -30,8 +30,6 @@ from nlgauge.annotate.store_records import (
 )
 from nlgauge.annotate.units import Unit
 from nlgauge.errors import DataError
-
-RatingRow = tuple[str, str, str, float]
 
 # What raters are told, by rule.
 REASONS = {
@@ -106,7 +104,7 @@ def judge_rater(
                 found = Finding(finding.rule, reason)
                 break
     elif rules.correlation is not None and kind == "normal":
-        found = rules.correlation.find(str(rater.id), ratings_near(connection, study, rater.id))
+        found = find_contrary(connection, study, rater.id, rules.correlation)
     if found is not None:
         reject_rater(connection, rater.id, found, at)
     return found is not None
@@ -162,7 +160,7 @@ def work_of(
     connection: Connection, study: Study, row: Row[Any], unit: Unit, answers: Mapping[Key, Any], seconds: float
 ) -> Work:
     """An assignment that is being submitted, as the quality rules see it."""
-    scales = _scales(study.form)
+    levels = _levels(study.form)
     texts = {question.id for question in study.form.questions if question.widget == "text"}
     marks = {fingerprint(value) for (_, question), value in answers.items() if question in texts} - {""}
     own, others = _same_texts(connection, study.id, row, sorted(marks))
@@ -173,9 +171,10 @@ def work_of(
         kind=unit.kind,
         roles={item.id: item.role for item in unit.items},
         expected=expected_of(unit),
-        scales=scales,
+        scales=_scales(study.form),
+        levels=levels,
         texts=texts,
-        earlier=_earlier(connection, row.rater_id, scales, study.settings.rules.earlier_answers),
+        earlier=_earlier(connection, row.rater_id, levels, study.settings.rules.earlier_answers),
         own_texts=own,
         other_texts=others,
     )
@@ -189,26 +188,33 @@ def raters_when_full(connection: Connection, unit_id: int, raters: int) -> Seque
     return found if len(found) >= raters else ()
 
 
-def ratings_near(connection: Connection, study: Study, rater_id: int) -> list[RatingRow]:
-    """All valid ratings of the units that a rater has validly rated: (rater, item, question, value)."""
+def find_contrary(connection: Connection, study: Study, rater_id: int, rule: CorrelationFilter) -> Finding | None:
+    """What the correlation filter says of a rater, by all valid ratings of the units that they have validly rated.
+
+    Everything exported counts that says more or less of something: points, the numbers of choices, which of several
+    items was chosen, places of a ranking. How many spans were marked does not: the same number may stand elsewhere.
+    """
     mine, theirs, unit, answer = schema.assignment.alias(), schema.assignment, schema.unit, schema.answer
+    counted = [one.id for one in study.form.questions if one.export and one.widget not in ("text", "span")]
     query = (
         sa.select(theirs.c.rater_id, unit, answer.c.item, answer.c.question, answer.c.value_json)
         .join(unit, unit.c.id == theirs.c.unit_id)
         .join(answer, answer.c.assignment_id == theirs.c.id)
         .join(mine, sa.and_(mine.c.unit_id == theirs.c.unit_id, mine.c.rater_id == rater_id, mine.c.attempt == 0))
         .where(unit.c.kind == "normal", theirs.c.state.in_(DONE), mine.c.state.in_(DONE))
-        .where(answer.c.question.in_([one for one in _scales(study.form) if study.form.question(one).export]))
+        .where(answer.c.question.in_(counted))
     )
     units: dict[int, Unit] = {}
-    found = []
+    found, comparisons = [], set()
     for row in connection.execute(query):
         if row.id not in units:
             units[row.id] = unit_of(row)
-        value = msgspec.json.decode(row.value_json)
-        for rated in study.form.ratings(row.question, row.item, value, units[row.id]):
-            found.append((str(row.rater_id), f"{rated.item}#{rated.pair}", rated.question, rated.value))
-    return found
+        for rated in study.form.ratings(row.question, row.item, msgspec.json.decode(row.value_json), units[row.id]):
+            item = f"{rated.item}#{rated.pair}"
+            found.append((str(row.rater_id), item, rated.question, rated.value))
+            if study.form.question(row.question).among and len(units[row.id].items) == 2:
+                comparisons.add(item)
+    return rule.find(str(rater_id), found, comparisons)
 
 
 def _assignments_of(connection: Connection, rater_id: int) -> Sequence[Row[Any]]:
@@ -223,6 +229,10 @@ def _set_rater(connection: Connection, rater_id: int, **values: Any) -> None:
 
 def _scales(form: Form) -> list[str]:
     return [question.id for question in form.questions if question.widget in ("scale", "number")]
+
+
+def _levels(form: Form) -> list[str]:
+    return [*_scales(form), *(question.id for question in form.questions if len(question.values) > 2)]
 
 
 def _same_texts(
@@ -245,13 +255,13 @@ def _same_texts(
     return own, {mark for mark, rater_id in found if rater_id != row.rater_id}
 
 
-def _earlier(connection: Connection, rater_id: int, scales: Sequence[str], most: int) -> dict[str, list[Any]]:
-    """The rater's last answers to each scale in handed-in work, oldest first; at most as many as asked for."""
+def _earlier(connection: Connection, rater_id: int, levels: Sequence[str], most: int) -> dict[str, list[Any]]:
+    """The rater's last answers to each question in handed-in work, oldest first; at most as many as asked for."""
     if not most:
         return {}
     table, answer = schema.assignment.c, schema.answer.c
     found = {}
-    for question in scales:
+    for question in levels:
         query = (
             sa.select(answer.value_json)
             .where(

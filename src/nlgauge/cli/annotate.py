@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from nlgauge.cli import inputs
-from nlgauge.cli.annotate_forms import forms_app, require_packages
+from nlgauge.cli.annotate_forms import forms_app
+from nlgauge.cli.annotate_new import register_new
+from nlgauge.cli.annotate_options import Database, StudyName, opened, require_packages
 from nlgauge.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from nlgauge.annotate.dashboard import Dashboard
-    from nlgauge.annotate.store import Snapshot, Store
-    from nlgauge.data.reading import Table
+    from nlgauge.annotate.store_records import Platform, Study
 
 app = typer.Typer(
     help="Ask people: an annotation site for the questionnaires of the papers, and for your own.\n\n"
@@ -26,135 +26,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+register_new(app)
 app.add_typer(forms_app, name="forms")
 
-StudyName = Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")]
-Database = Annotated[
-    str,
-    typer.Option(
-        metavar="URL",
-        help="A SQLite file, or postgresql://USER:PASSWORD@HOST/NAME. Default: NLGAUGE_DATABASE, else annotate.db.",
-        show_default=False,
-    ),
-]
 Reason = Annotated[str, typer.Option("--reason", help="Why, in plain words; it is kept, and raters may see it.")]
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", help="The address by which raters reach the site.", show_default=False)
 ]
-KnownAnswers = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="Rows as the data has them, with columns expected_QUESTION.", show_default=False),
-]
-
-
-@app.command("new")
-def new_command(
-    study: StudyName,
-    form: Annotated[str, typer.Option(metavar="FORM", help="A form by name, or a file of your own (.toml).")],
-    data: Annotated[str, typer.Option(metavar="FILE", help="What is rated: sets or single texts, as the form asks.")],
-    raters: Annotated[int, typer.Option(help="Valid ratings that each unit gets.")] = 3,
-    database: Database = "",
-    gold: KnownAnswers = None,
-    attention: KnownAnswers = None,
-    qualification: KnownAnswers = None,
-    pay: Annotated[float, typer.Option(help="What one assignment pays.")] = 0.0,
-    currency: Annotated[str, typer.Option(help="In which money.")] = "USD",
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--rule",
-            metavar="RULE[:OPTION=VALUE,...]",
-            help="A quality rule: mans, min-time, straight-lining, duplicate-text or correlation; or options for gold, "
-            "attention or qualification. Repeat for more.",
-            show_default=False,
-        ),
-    ] = None,
-    lease_minutes: Annotated[
-        float | None,
-        typer.Option(help="How long a rater may keep a unit. Default: five times the form's time, at least 30."),
-    ] = None,
-    most: Annotated[int | None, typer.Option("--units-per-rater", help="Most units that one rater may have.")] = None,
-    completion_code: Annotated[str, typer.Option(help="What a rater who is done gets to see, for Prolific.")] = "",
-    post_back_url: Annotated[
-        str, typer.Option(metavar="URL", help="Mechanical Turk's address for finished work, where it shows this site.")
-    ] = "",
-    platform: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--platform",
-            metavar="direct|mturk|prolific",
-            help="Only raters from here: with links of your own, or from a platform. Repeat for more. Default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    size: Annotated[int | None, typer.Option(help="Sets or items of a unit, in place of the form's number.")] = None,
-    smaller_last: Annotated[bool, typer.Option("--smaller-last", help="The last unit may have fewer.")] = False,
-    apart: Annotated[str, typer.Option(metavar="COL", help="Pair sets that differ in this column (rnk-hds).")] = "",
-    negatives: Annotated[
-        bool, typer.Option("--negatives/--no-negatives", help="Make negatives (story-quality).")
-    ] = True,
-    seed: inputs.Seed = 12345,
-    input_format: inputs.InputFormat = "",
-    responses: inputs.Responses = None,
-    text: inputs.Text = None,
-    references: inputs.References = None,
-    id: inputs.Id = None,
-    context: inputs.Context = None,
-    system: inputs.SystemColumn = None,
-    empty_cells: inputs.EmptyCells = "error",
-) -> None:
-    """Make a study: a form, what is rated, and how often.
-
-    Examples:
-
-      nlgauge annotate new pilot --form abs-hds --data sets.jsonl --raters 3 --pay 0.20 --rule min-time:seconds=20
-
-      nlgauge annotate new stories --form story-quality --data stories.csv --raters 5 --rule mans --gold known.csv
-    """
-    require_packages()
-    from dataclasses import replace
-
-    from nlgauge.annotate.crowd import crowd_units
-    from nlgauge.annotate.forms import load_form
-    from nlgauge.annotate.store import StudySettings
-    from nlgauge.annotate.units import make_units
-    from nlgauge.data.crowd import is_crowd_export
-
-    chosen = load_form(form)
-    shape = chosen.unit if size is None else replace(chosen.unit, size=size)
-    settings = StudySettings(
-        raters=raters, pay=pay, currency=currency, seed=seed, quality=_rules(rule or []), max_units_per_rater=most,
-        completion_code=completion_code, post_back_url=post_back_url,
-        platforms=tuple(platform) if platform else StudySettings.platforms,  # type: ignore[arg-type]
-        lease_minutes=max(30.0, 5 * chosen.minutes) if lease_minutes is None else lease_minutes,
-    )  # fmt: skip
-    columns = {
-        "responses": responses, "text": text, "references": references, "id": id, "context": context, "system": system,
-        "empty_cells": empty_cells,
-    }  # fmt: skip
-
-    def read(path: str) -> Table:
-        return inputs.make_sources(
-            [path], input_format=input_format, columns=columns, set_size=0, aligned=None, extras="all"
-        )[0].read()  # fmt: skip
-
-    if data != "-" and is_crowd_export(data):
-        table, shape = crowd_units(data, chosen)
-    else:
-        table = read(data)  # type: ignore[assignment]
-    try:
-        units = make_units(
-            chosen, table, seed=seed, negatives=negatives, shape=shape, apart=apart, smaller_last=smaller_last,
-            **{kind: read(file) for kind, file in
-               (("gold", gold), ("attention", attention), ("qualification", qualification)) if file},
-        )  # fmt: skip
-    except DataError as error:
-        raise error.at(file=data) from error
-    with _opened(database, must_exist=False) as store:
-        store.create_study(study, chosen, units, settings)
-    normal = sum(unit.kind == "normal" for unit in units)
-    extra = f" and {len(units) - normal} with known answers" if len(units) > normal else ""
-    print(f"study '{study}': {normal} units{extra}, {raters} ratings each; next: nlgauge annotate serve")
 
 
 @app.command("serve")
@@ -198,8 +76,8 @@ def status_command(
 
     if format not in ("text", "json"):
         raise OptionError(f"--format {format}; expected text or json")
-    with _opened(database) as store:
-        found = dashboard(snapshot := _snapshot(store, study), snapshot.study, fees=fees)
+    with opened(database) as store:
+        found = dashboard(snapshot := store.snapshot(store.study(study)), snapshot.study, fees=fees)
     print(msgspec.json.format(msgspec.json.encode(found)).decode() if format == "json" else _shown(found))
 
 
@@ -215,9 +93,10 @@ def links_command(
     require_packages()
     from nlgauge.annotate.serving import database_address, rater_links
 
-    with _opened(database) as store:
-        name = store.study(study).name
-    for link in rater_links(database_address(database), name, n, base_url=url, days=days):
+    _check_address(url)
+    with opened(database) as store:
+        _require_allowed(store.study(study), "direct")
+    for link in rater_links(database_address(database), study, n, base_url=url, days=days):
         print(link)
 
 
@@ -244,8 +123,8 @@ def export_command(
     from nlgauge.data.writing import write_table
 
     inputs.check_output(output, [])
-    with _opened(database) as store:
-        snapshot = _snapshot(store, study)
+    with opened(database) as store:
+        snapshot = store.snapshot(store.study(study))
     table = ratings(snapshot, include=include, questions=question or None, added=added)  # type: ignore[arg-type]
     write_table(table, output)
     print(f"{len(table)} ratings written to {output}")
@@ -267,7 +146,7 @@ def import_command(
 
     if source not in IMPORTS:
         raise OptionError(f"--from {source}; expected one of {', '.join(IMPORTS)}")
-    with _opened(database) as store:
+    with opened(database) as store:
         done = IMPORTS[source](store, store.study(study), file)
     print(
         f"{done.raters} raters: {done.new} new assignments, {done.known} known before; {done.rejected} rejected "
@@ -290,8 +169,11 @@ def mturk_command(
     from nlgauge.annotate.crowd import write_mturk
     from nlgauge.annotate.signing import entrance_address
 
-    with _opened(database) as store:
-        snapshot = _snapshot(store, study)
+    _check_address(url)
+    with opened(database) as store:
+        snapshot = store.snapshot(store.study(study))
+    if url:
+        _require_allowed(snapshot.study, "mturk")
     for path in write_mturk(snapshot, output, address=entrance_address(url, study, "mturk") if url else ""):
         print(path)
 
@@ -303,8 +185,10 @@ def prolific_command(study: StudyName, url: Url, database: Database = "") -> Non
     from nlgauge.annotate.crowd import prolific_addresses
     from nlgauge.annotate.signing import entrance_address
 
-    with _opened(database) as store:
+    _check_address(url)
+    with opened(database) as store:
         found = store.study(study)
+    _require_allowed(found, "prolific")
     begin, end = prolific_addresses(found, entrance_address(url, study, "prolific"))
     print(f"study: {begin}\ncompletion: {end}")
 
@@ -312,7 +196,7 @@ def prolific_command(study: StudyName, url: Url, database: Database = "") -> Non
 @app.command("close")
 def close_command(study: StudyName, database: Database = "") -> None:
     """End a study: nobody gets new units, open ones end with what was saved. Example: nlgauge annotate close pilot"""
-    with _opened(database) as store:
+    with opened(database) as store:
         ended = store.close_study(study, "cli")
     print(f"study '{study}' is closed; {ended} open assignments ended")
 
@@ -329,8 +213,8 @@ def reject_command(
 
     Example: nlgauge annotate reject pilot --rater rater-12ab34cd56ef --reason 'the same text everywhere'
     """
-    with _opened(database) as store:
-        snapshot = _snapshot(store, study)
+    with opened(database) as store:
+        snapshot = store.snapshot(store.study(study))
         ids = {one.pseudonym: one.id for one in snapshot.raters}
         if rater and rater not in ids:
             raise DataError(f"no rater '{rater}' in study '{study}'; found {', '.join(list(ids)[:5]) or 'none'}")
@@ -350,8 +234,8 @@ def overrule_command(
     database: Database = "",
 ) -> None:
     """Take a rejection back. Example: nlgauge annotate overrule pilot 3 --reason 'the text was fine'"""
-    with _opened(database) as store:
-        if verdict not in {one.id for one in _snapshot(store, study).verdicts}:
+    with opened(database) as store:
+        if verdict not in {one.id for one in store.snapshot(store.study(study)).verdicts}:
             raise DataError(f"no verdict {verdict} in study '{study}'; expected one of its own")
         store.overrule(verdict, reason, "cli")
     print(f"verdict {verdict} is overruled")
@@ -365,7 +249,7 @@ def password_command(
 
     Example: nlgauge annotate password maria
     """
-    with _opened(database, must_exist=False) as store:
+    with opened(database, must_exist=False) as store:
         if sys.stdin.isatty():
             password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
         else:
@@ -374,36 +258,25 @@ def password_command(
     print(f"the password of '{name}' is set")
 
 
-def _opened(database: str, *, must_exist: bool = True) -> AbstractContextManager[Store]:
-    require_packages()
-    from nlgauge.annotate.serving import database_address, opened_store
+def _check_address(url: str) -> None:
+    """An error where the site cannot be reached so, before anybody is sent there."""
+    from nlgauge.annotate.security import AppSettings
 
-    return opened_store(database_address(database), must_exist=must_exist)
-
-
-def _snapshot(store: Store, name: str) -> Snapshot:
-    return store.snapshot(store.study(name))
+    AppSettings(base_url=url)
 
 
-def _rules(specs: list[str]) -> dict[str, dict[str, Any]]:
-    """Quality rules as typed: numbers, true and false are what they look like, the rest is text."""
-    import msgspec
+def _require_allowed(study: Study, platform: Platform) -> None:
+    """An error where the site would turn away everybody who comes from there."""
+    from nlgauge.annotate.security import allows
 
-    from nlgauge.registry import Registry
-
-    registry = Registry("quality rule", "", {}, "min-time:seconds=20")
-    rules: dict[str, dict[str, Any]] = {}
-    for spec in specs:
-        name, given = registry.parse(spec)
-        if name in rules:
-            raise OptionError(f"--rule {name} was given twice; expected it once, with all its options")
-        rules[name] = {}
-        for option, typed in given.items():
-            try:
-                rules[name][option] = msgspec.json.decode(typed)
-            except msgspec.DecodeError:
-                rules[name][option] = typed
-    return rules
+    if study.state == "closed":
+        raise OptionError(f"study '{study.name}' is closed; expected an open one: nobody gets units of it any more")
+    if platform not in study.settings.platforms:
+        found = f"takes raters from {' and '.join(study.settings.platforms)} only"
+        raise OptionError(f"study '{study.name}' {found}; expected {platform}: make a study with --platform {platform}")
+    if not allows(study, platform):
+        needed = {"mturk": "post-back-url", "prolific": "completion-code"}[platform]
+        raise OptionError(f"study '{study.name}' has no {needed}; expected one: make the study with --{needed}")
 
 
 def _shown(found: Dashboard) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated
 
 import typer
-
-from nlgauge.errors import MissingExtra
 
 forms_app = typer.Typer(
     help="List the forms that come with NLGauge, or show one. Example: nlgauge annotate forms show abs-hds",
@@ -15,12 +12,6 @@ forms_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
-
-
-def require_packages() -> None:
-    """Say what is missing before anything is done."""
-    if missing := [name for name in ("sqlalchemy", "alembic", "argon2", "itsdangerous") if find_spec(name) is None]:
-        raise MissingExtra.needs(f"nlgauge annotate ({missing[0]})", "annotate")
 
 
 @forms_app.callback()

@@ -288,7 +288,7 @@ class Source:
         return self._table({name: frame[name].to_list() for name in frame.columns}, lines)
 
     def _keeps(self, name: str, layout: Layout) -> bool:
-        if name in layout.claimed or name in layout.parts:
+        if name in layout.claimed or name in layout.parts or name == "id":
             return False
         return self.extras == "all" or name in self.extras
 

@@ -123,7 +123,8 @@ def agreement_study(
     and 10). A rating outside `scale` is an error. `columns` name the columns of the file (`item=`, `rater=`, …).
 
     Alpha is always measured; `measures` may ask for `kappa` and `icc`, too. Kappa takes ratings as names, and so as
-    they were given, not rescaled. `by` names a column that says which group an item belongs to, such as the system that
+    they were given, not rescaled. A question without variation has a row without alpha, and a note says why; an error
+    where no question has one. `by` names a column that says which group an item belongs to, such as the system that
     wrote it: the chart then has a box of item means for each.
     """
     for measure in measures:
@@ -139,31 +140,25 @@ def agreement_study(
     if len(titles) != len(given):
         raise OptionError(f"{len(titles)} names for {len(given)} files; expected one each")
     rows: list[Row] = []
-    scores, raters, notes = [], [], []
+    scores, raters, notes, failures = [], [], [], []
     for one, title in zip(given, titles, strict=True):
         known = one if isinstance(one, Ratings) else read_ratings(str(one), scale=scale, **columns)
         if isinstance(one, Ratings) and scale is not None:
             _check_scale(one, scale)
         groups = None if by is None else _groups(one, by, columns.get("item", "item"))
         for question, table in _tables(known):
-            try:
-                judged = _judge(table, drop_below, leave_one_out)
-                kept = table.keep(judged["kept"].to_numpy())
-                values = (
-                    kept.values if rescale_to is None else rescale(kept.values, low=rescale_to[0], high=rescale_to[1])
-                )
-                alpha = krippendorff_alpha(values, level)
-                ci = alpha_interval(
-                    values, level, confidence=using.confidence, resamples=using.resamples, seed=using.seed
-                )
-            except DataError as error:
-                raise DataError(f"question '{question}': {error.message}", file=title or None) from error
+            judged = _judge(table, drop_below, leave_one_out)
+            kept = table.keep(judged["kept"].to_numpy())
+            values = kept.values if rescale_to is None else rescale(kept.values, low=rescale_to[0], high=rescale_to[1])
+            alpha, failed = _alpha(values, level, using, drop_below)
             more, told = _reliability(kept.values, values, measures, using)
+            if failed is not None:
+                failures.append(DataError(f"question '{question}': {failed.message}", file=title or None))
+                told.insert(0, f"no alpha: {failed.message}")
             dropped = judged.filter(~pl.col("kept"))["rater"].to_list()
             rows.append(
                 {
-                    "task": title, "question": question, "alpha": alpha, "alpha_ci": [float(ci[0]), float(ci[1])],
-                    **more, "level": level, "raters": len(kept.raters),
+                    "task": title, "question": question, **alpha, **more, "level": level, "raters": len(kept.raters),
                     "items": int(np.isfinite(values).any(axis=0).sum()),
                     "ratings": int(np.isfinite(values).sum()), "dropped": dropped,
                 }
@@ -172,6 +167,8 @@ def agreement_study(
             raters.append(judged.with_columns(question=pl.lit(question), task=pl.lit(title)))
             means = kept.means(values).with_columns(question=pl.lit(question), task=pl.lit(title))
             scores.append(means if groups is None else means.join(groups, on="item", how="left", maintain_order="left"))
+    if failures and len(failures) == len(rows):
+        raise failures[0]
     options = {
         "level": level, "drop_below": "none" if drop_below is None else f"{drop_below:g}",
         "mean": "others" if leave_one_out else "all",
@@ -196,10 +193,6 @@ class _Table:
     def keep(self, chosen: Array) -> _Table:
         """Only these raters."""
         names = [rater for rater, wanted in zip(self.raters, chosen, strict=True) if wanted]
-        if len(names) < 2:
-            raise DataError(
-                f"{len(names)} raters are left; expected at least 2: lower the correlation that is asked for"
-            )
         return _Table(names, self.items, self.values[chosen])
 
     def means(self, values: Array) -> pl.DataFrame:
@@ -214,6 +207,20 @@ class _Table:
                 "ratings": count[rated],
             }
         )
+
+
+def _alpha(values: Array, level: Level, using: Interval, drop_below: float | None) -> tuple[Row, DataError | None]:
+    """Alpha with its interval; where it cannot be computed, as without variation, None and the reason."""
+    try:
+        if drop_below is not None and len(values) < 2:
+            raise DataError(
+                f"{len(values)} raters are left; expected at least 2: lower the correlation that is asked for"
+            )
+        alpha = krippendorff_alpha(values, level)
+        ci = alpha_interval(values, level, confidence=using.confidence, resamples=using.resamples, seed=using.seed)
+    except DataError as error:
+        return {"alpha": None, "alpha_ci": None}, error
+    return {"alpha": alpha, "alpha_ci": pair(ci)}, None
 
 
 def _reliability(given: Array, rescaled: Array, measures: Sequence[Measure], using: Interval) -> tuple[Row, list[str]]:

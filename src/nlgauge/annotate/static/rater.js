@@ -6,6 +6,7 @@ const form = document.querySelector("form[data-api]");
 const status = form.querySelector("[data-status]");
 const waiting = new Map();
 const failed = new Set();
+const refused = new Set();
 const saving = new Set();
 let handingOver = "no";
 let leaving = false;
@@ -32,6 +33,7 @@ function fieldsOf(fieldset) {
 function overall() {
   if (failed.size) tell(status, "Not saved. Check the connection, then press Save.", "wrong");
   else if (saving.size || waiting.size) tell(status, "Saving…");
+  else if (refused.size) tell(status, "Not everything is saved. The questions above say why.", "wrong");
   else tell(status, "All answers are saved.", "saved");
 }
 
@@ -56,12 +58,14 @@ async function saveNow(fieldset, fields) {
     const found = await answer.json();
     if (turn !== fieldset.turn) return null;
     failed.delete(fieldset);
+    refused.delete(fieldset);
     if (!answer.ok) {
-      tell(state, found.error, "wrong");
-      if (answer.status >= 500 || answer.status === 429) failed.add(fieldset);
+      tell(state, `Not saved. ${found.error}`, "wrong");
+      (answer.status >= 500 ? failed : refused).add(fieldset);
       return null;
     }
     const wrong = Object.values(found.errors);
+    if (wrong.length) refused.add(fieldset);
     tell(state, wrong.length ? `Not saved. ${wrong[0]}` : "Saved", wrong.length ? "wrong" : "saved");
     fieldset.classList.toggle("invalid", wrong.length > 0);
     const note = fieldset.querySelector("[data-note]");
@@ -175,7 +179,7 @@ function prepareRanking(fieldset, list) {
 
 // The time that the page was in view, for the whole assignment.
 const clock = `seconds:${form.dataset.path}`;
-let since = Date.now();
+let since = document.hidden ? null : Date.now();
 let spent = Number(sessionStorage.getItem(clock)) || 0;
 
 function stopClock() {

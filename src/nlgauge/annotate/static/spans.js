@@ -71,7 +71,6 @@ function prepareSpans(fieldset, area) {
     true,
   );
 
-
   function draw(found) {
     const spans = found.marks[fieldset.id];
     boxes.forEach((box, index) => {
