@@ -87,6 +87,7 @@ papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/python -m papers.autos
 	$(BIN)/python -m papers.perturbations
 	$(BIN)/python -m papers.content_metric
+	$(BIN)/python -m papers.evidence
 
 clean:
 	rm -rf $(VENV) demo bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

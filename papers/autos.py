@@ -20,6 +20,7 @@ from papers.pages import DATA, DOCS, Run, data_folder, do, study, table
 from papers.printed import printed
 
 OUT = DOCS / "openmeva-suite.md"
+RESULTS = DOCS / "openmeva-suite.json"
 ROOT = Path(__file__).parent.parent
 TRAINING = {
     f"{kind}-{corpus}": command.format(data=f"{WORK}/{corpus}-train.txt", out=f"{WORK}/{kind}-{corpus}")
@@ -90,6 +91,16 @@ def main() -> int:
             study(f"discrimination {arguments} --limit {told}", figure=f"openmeva-discrimination-{corpus}.png"),
             study(f"invariance {arguments} --limit {kept}", figure=f"openmeva-invariance-{corpus}.png"),
         )
+    results = {
+        f"{kind} {corpus}": {
+            "command": run.command,
+            **run.document,
+            "rows": [row for row in run.rows if row["aspect"] == "average"],
+        }
+        for corpus, runs in found.items()
+        for kind, run in zip(("discrimination", "invariance"), runs, strict=True)
+    }
+    write_text(RESULTS, json.dumps(results, ensure_ascii=False, indent=1) + "\n")
     parts += [_discrimination_part(corpus, run[0]) for corpus, run in found.items()]
     parts += [_invariance_part(corpus, run[1]) for corpus, run in found.items()]
     parts.append(_findings_part(found))

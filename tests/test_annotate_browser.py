@@ -232,7 +232,7 @@ def test_a_study_goes_from_links_to_numbers(sqlite_site: Site, tmp_path: Path, f
     run_study(sqlite_site, CASES[form], tmp_path)
 
 
-@pytest.mark.parametrize("form", ["rnk-hds", "set-diversity", "story-errors"])
+@pytest.mark.parametrize("form", CASES)
 def test_a_study_goes_from_links_to_numbers_on_postgres(postgres_site: Site, tmp_path: Path, form: str) -> None:
     run_study(postgres_site, CASES[form], tmp_path)
 

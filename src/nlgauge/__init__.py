@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nlgauge.data.reading import Source, read
     from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
     from nlgauge.drawing import save_chart
+    from nlgauge.interop import as_scorer, load
     from nlgauge.metrics.comparison import Comparison, compare, compare_all
     from nlgauge.metrics.reduction import register_similarity
     from nlgauge.metrics.registry import create_metric, metric_names, register_metric
@@ -58,6 +59,7 @@ _PUBLIC = {
     "Study": "nlgauge.studies.base",
     "TokenScores": "nlgauge.data.tables",
     "agreement_study": "nlgauge.studies.agreement",
+    "as_scorer": "nlgauge.interop",
     "build_nuggets": "nlgauge.studies.nuggets",
     "compare": "nlgauge.metrics.comparison",
     "compare_all": "nlgauge.metrics.comparison",
@@ -73,6 +75,7 @@ _PUBLIC = {
     "improvement_study": "nlgauge.studies.improvement",
     "invariance_test": "nlgauge.studies.invariance",
     "length_bias": "nlgauge.studies.length_bias",
+    "load": "nlgauge.interop",
     "metric_names": "nlgauge.metrics.registry",
     "model_drift": "nlgauge.studies.drift",
     "ranking_test": "nlgauge.studies.ranking",
@@ -107,6 +110,7 @@ __all__ = [
     "TokenScores",
     "__version__",
     "agreement_study",
+    "as_scorer",
     "build_nuggets",
     "compare",
     "compare_all",
@@ -122,6 +126,7 @@ __all__ = [
     "improvement_study",
     "invariance_test",
     "length_bias",
+    "load",
     "metric_names",
     "model_drift",
     "ranking_test",

@@ -19,8 +19,9 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE...",
-        help="JSONL, CSV, TSV, Parquet or plain text, also .gz or .zst; '-' is standard input. Several files are "
-        "several systems, compared with the first.",
+        help="JSONL, CSV, TSV, Parquet, Arrow or plain text, also .gz or .zst; logs of lm-evaluation-harness (or their "
+        "folder) and of Inspect, OpenAI batch output, or the folder of a Hugging Face dataset; '-' is standard input. "
+        "Several files are several systems, compared with the first.",
         show_default=False,
     ),
 ]
@@ -67,10 +68,11 @@ SetSize = Annotated[int, typer.Option(metavar="N", help="Plain text: every N lin
 Aligned = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="PART=FILE", help="Plain text: a file with the context= or references= of each line.",
+        metavar="PART=FILE",
+        help="Plain text: a file with the context= or references= of each line. OpenAI batch output: context=INPUT.",
         show_default=False,
     ),
-]  # fmt: skip
+]
 OneSet = Annotated[bool, typer.Option("--one-set", help="Take all texts of a file as one set.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random step.")]
 Level = Annotated[float, typer.Option(help="Confidence level of intervals.")]

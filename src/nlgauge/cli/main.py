@@ -17,6 +17,8 @@ from nlgauge.errors import NLGaugeError
 _INTERRUPTED = "interrupted; no output was completed, and the same command goes on from finished work"
 COMMANDS = {
     "score": ("score:score_command", "Score files of response sets or texts, and compare systems."),
+    "compare": ("compare:compare_command", "Say whether systems differ: interval, test, effect size and verdict."),
+    "leaderboard": ("leaderboard:leaderboard_command", "Rank systems from results of nlgauge score, ties marked."),
     "report": ("report:report_command", "Write a report card: one self-contained HTML page with charts and examples."),
     "study": ("study:app", "Gauge the gauges: studies of metrics and of raters."),
     "annotate": ("annotate:app", "Ask people: an annotation site with quality control, and its files."),

@@ -15,20 +15,41 @@ from nlgauge.errors import OptionError
 if TYPE_CHECKING:
     from nlgauge.metrics.registry import Unmeasured
     from nlgauge.metrics.score import Score
+    from nlgauge.report.tables import Sheet
 
 _SKETCH = "hll-16"
-_EPILOG = (
-    "Examples: nlgauge score out.jsonl -m distinct -m self-bleu:n=3 --confidence  *  "
-    "nlgauge score a.jsonl b.jsonl -m distinct --format json  *  "
-    "nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch"
-)
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help="text, json, csv, markdown, latex or parquet. Default: as the output's name says, else text.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT",
+        help="Write the result here instead of printing it. JSON then has intervals and the values of single sets, "
+        "which nlgauge leaderboard reads.",
+    ),
+]
+Log = Annotated[
+    str,
+    typer.Option(metavar="mlflow|wandb", help="Log the scores to a new run of this tracker.", show_default=False),
+]
 
 
 def score_command(
     files: inputs.Files,
     metric: inputs.Metrics = None,
     column: inputs.ValueColumns = None,
-    format: Annotated[str, typer.Option("--format", "-f", help="text, json, csv, markdown or latex.")] = "text",
+    format: Format = "",
+    output: Output = None,
     confidence: Annotated[
         bool, typer.Option("--confidence", help="Add intervals (always there when systems are compared).")
     ] = False,
@@ -39,6 +60,15 @@ def score_command(
         Path | None, typer.Option(metavar="OUT", help="Write values of single sets to .jsonl, .csv or .parquet.")
     ] = None,
     compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Paired tests between systems.")] = True,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4'; repeat for more.",
+            show_default=False,
+        ),
+    ] = None,
+    log: Log = "",
     sketch: Annotated[
         bool, typer.Option("--sketch", help="Estimate corpus-level counts in one pass and little memory.")
     ] = False,
@@ -77,21 +107,24 @@ def score_command(
       nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch
 
       nlgauge score replies.csv --text reply --references answers --references-separator '\\t' -m dialog
+
+      nlgauge score out.jsonl -m distinct --fail-if 'distinct < 0.4'
     """
+    from nlgauge.cli.gates import read_gates
     from nlgauge.metrics.comparison import compare_all
     from nlgauge.metrics.score import Interval
     from nlgauge.metrics.scoring import RunOptions
     from nlgauge.metrics.scoring import score as score_files
     from nlgauge.report import tables
 
-    if format not in tables.FORMATS:
-        raise OptionError(f"--format {format}; expected one of {', '.join(tables.FORMATS)}")
+    form = check_result(format, output, log, files)
     if per_item is not None:
         if per_item.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
             raise OptionError(f"--per-item {per_item}; expected a name ending in .jsonl, .csv, .tsv or .parquet")
         inputs.check_output(per_item, files)
     inputs.use_machine(device, batch_size, threads)
     made, unmeasured = make_metrics(metric, column, sketch)
+    gates = read_gates(fail_if or [], made)
     columns = {
         "responses": responses, "text": text, "id": id, "context": context, "system": system,
         "references": references, "references_separator": inputs.unescaped(references_separator),
@@ -101,12 +134,13 @@ def score_command(
         files, input_format=input_format, columns=columns, set_size=set_size, aligned=aligned,
         extras=tuple(column or ()),
     )  # fmt: skip
-    several = len(files) > 1
     interval = Interval(level, resamples, seed)
+    saved = form == "json" and output is not None
+    wanted = confidence or saved or (len(files) > 1 and compare) or any(gate.end for gate in gates)
     scores = score_files(
         sources,
         made,
-        interval=interval if confidence or (several and compare) else None,
+        interval=interval if wanted else None,
         run=RunOptions(
             processes=processes,
             chunk_bytes=inputs.chunk_bytes(chunk_mb),
@@ -122,8 +156,42 @@ def score_command(
         from nlgauge.data.writing import write_table
 
         write_table(tables.per_item_table(scores), per_item)
-    print(tables.render(scores, comparisons, format))
+    conclude(tables.score_sheet(scores, comparisons, values=saved), scores, form, output, log)
     say_unmeasured(unmeasured)
+    met = [line for gate in gates for line in gate.met(scores)]
+    for line in met:
+        print(f"nlgauge: failed: {line}", file=sys.stderr)
+    if met:
+        raise typer.Exit(1)
+
+
+def check_result(format: str, output: Path | None, log: str, files: list[str]) -> str:
+    """The format of the result; fails before any work when it could not be written or logged."""
+    from nlgauge.report.tables import choose_format
+
+    form = choose_format(format, output)
+    if output is not None:
+        inputs.check_output(output, files)
+    if log:
+        from nlgauge.interop import check_tracker
+
+        check_tracker(log)
+    return form
+
+
+def conclude(sheet: Sheet, scores: list[Score], form: str, output: Path | None, log: str) -> None:
+    """Print the result or write it, and log it where asked."""
+    from nlgauge.report.tables import render, write_sheet
+
+    if output is None:
+        print(render(sheet, form))
+    else:
+        write_sheet(sheet, form, output)
+        print(f"nlgauge: wrote {output}", file=sys.stderr)
+    if log:
+        from nlgauge.interop import log_scores
+
+        log_scores(scores, sheet.document, log)
 
 
 def make_metrics(

@@ -29,6 +29,8 @@ _UTF8_BOM = b"\xef\xbb\xbf"
 _FOREIGN_BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
 _LONGEST_BOM = max(map(len, _FOREIGN_BOMS))
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+ZIP_MAGIC, PARQUET_MAGIC = b"PK\x03\x04", b"PAR1"
+ARROW_MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # a file, a stream
 
 
 def display_name(path: str) -> str:
@@ -37,14 +39,22 @@ def display_name(path: str) -> str:
 
 
 def detect_format(path: str) -> str:
-    """The format that a file's name announces, compression suffix aside."""
-    if path == STDIN:
+    """The format that a file's name announces, compression suffix aside, or else its content.
+
+    Folders, logs and Arrow files, which are turned into JSON lines, are called `jsonl`.
+    """
+    if path == STDIN or Path(path).is_dir():
         return "jsonl"
     name = Path(path.lower())
     if name.suffix in {".gz", ".zst"}:
         name = name.with_suffix("")
     if name.suffix in _SUFFIXES:
         return _SUFFIXES[name.suffix]
+    magic = first_bytes(path)
+    if magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)) or (name.suffix == ".json" and _begins_an_object(path)):
+        return "jsonl"
+    if magic.startswith(PARQUET_MAGIC):
+        return "parquet"
     known = ", ".join(_SUFFIXES)
     advice = " A JSON array must be turned into one object a line (.jsonl)." if name.suffix == ".json" else ""
     raise DataError(
@@ -64,15 +74,31 @@ def check_readable(path: str) -> None:
         seen = f" That folder has: {', '.join(near)}." if near else ""
         raise DataError(f"no such file.{seen}", file=path)
     if place.is_dir():
-        raise DataError("this is a folder; expected a file", file=path)
+        logs = sorted(place.glob("*.eval"))
+        advice = f"; name its logs, as in {logs[0]}" if logs else ""
+        raise DataError(
+            "this is a folder; expected a file, a folder of lm-evaluation-harness (samples_*.jsonl) or a Hugging Face "
+            f"dataset (state.json, dataset_dict.json or *.parquet){advice}",
+            file=path,
+        )
     if place.is_file() and place.stat().st_size == 0:
         raise DataError("the file is empty", file=path)
 
 
+def first_bytes(path: str) -> bytes:
+    """How a regular file begins; nothing for a pipe or standard input, whose bytes come only once."""
+    if path == STDIN or not Path(path).is_file():
+        return b""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(8)
+    except OSError as error:
+        raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
+
+
 def is_compressed(path: str) -> bool:
     """Whether a file is gzip or zstandard, whatever its name."""
-    with Path(path).open("rb") as file:
-        return file.read(len(_ZSTD)).startswith((_GZIP, _ZSTD))
+    return first_bytes(path).startswith((_GZIP, _ZSTD))
 
 
 class ByteStream:
@@ -175,6 +201,14 @@ def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
         raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
     with raw:
         yield ByteStream(cast(BinaryIO, raw), name, block)
+
+
+def _begins_an_object(path: str) -> bool:
+    """Whether a file begins as a JSON object does."""
+    if not Path(path).is_file():
+        return False
+    with open_bytes(path) as stream:
+        return stream.read().lstrip().startswith(b"{")
 
 
 def decode_utf8(data: bytes, *, file: str, first_line: int) -> str:

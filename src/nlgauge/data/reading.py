@@ -4,38 +4,38 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
 
 from nlgauge.data import chunks as cutting
-from nlgauge.data.chunks import BLANK, CHUNK_BYTES, MAX_LINE_BYTES, Chunk
-from nlgauge.data.columns import Columns, Layout
+from nlgauge.data.assembling import Assembly, Extras, Lines, Table, refuse_bare
+from nlgauge.data.chunks import CHUNK_BYTES, Chunk
+from nlgauge.data.columns import Columns
 from nlgauge.data.files import FORMATS, STDIN, check_readable, decode_utf8, detect_format, display_name
-from nlgauge.data.tables import Columnar, Items, Origin, ResponseSets, require_texts
+from nlgauge.data.frames import is_frame, read_frame
+from nlgauge.data.json_lines import OBJECT, decode_chunk
+from nlgauge.data.logs import is_outputs_folder, record_chunks
+from nlgauge.data.tables import Columnar, Items, Origin, ResponseSets
 from nlgauge.errors import DataError, OptionError
 
-Table = ResponseSets | Items
-Lines = Sequence[int] | np.ndarray[Any, Any]
-_JSON_LINES = msgspec.json.Decoder(dict[str, Any])
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_SURROGATE_PAIR = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w")
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]\w\w")
+__all__ = ["Source", "Table", "read", "read_items", "read_sets", "with_numbers"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """One input file and how to read it; cheap to send to another process.
 
+    Logs of other tools, Arrow files and folders of datasets are known by content and read as JSON lines (`logs.py`).
     `set_size` makes a set of every so many lines of plain text; `aligned` names companion files of plain text
-    (`context` or `references`), line by line. `extras` are the other columns to keep: all of them, or some.
+    (`context` or `references`), line by line, or the input of an OpenAI batch (`context`). `extras`
+    are the other columns to keep: all of them, or some.
     """
 
     path: str
@@ -43,17 +43,19 @@ class Source:
     columns: Columns = field(default_factory=Columns)
     set_size: int = 0
     aligned: Mapping[str, str] = field(default_factory=dict)
-    extras: Literal["all"] | tuple[str, ...] = "all"
+    extras: Extras = "all"
 
     def __post_init__(self) -> None:
         if self.format and self.format not in FORMATS:
             raise OptionError(f"input format '{self.format}'; expected one of {', '.join(FORMATS)}")
-        check_readable(self.path)
+        if not is_outputs_folder(self.path):
+            check_readable(self.path)
         if not self.format:
             object.__setattr__(self, "format", detect_format(self.path))
         if self.format == "parquet" and self.path == STDIN:
             raise OptionError("Parquet cannot be read from standard input; give a file name")
-        if self.format != "text" and (self.set_size or self.aligned):
+        may_have_prompts = self.format == "jsonl" and not self.set_size and self.aligned.keys() <= {"context"}
+        if self.format != "text" and (self.set_size or self.aligned) and not may_have_prompts:
             raise OptionError(
                 f"{display_name(self.path)} is read as {self.format}; set size and aligned files go with plain text"
             )
@@ -77,12 +79,19 @@ class Source:
         return display_name(self.path)
 
     @property
+    def _assembly(self) -> Assembly:
+        is_csv = self.format in ("csv", "tsv")
+        return Assembly(columns=self.columns, extras=self.extras, name=self.name, is_csv=is_csv)
+
+    @property
     def _delimiter(self) -> str:
         return "\t" if self.format == "tsv" else ","
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """Unparsed chunks of whole records, in order."""
-        if self.format == "jsonl" or (self.format == "text" and not self.set_size and not self.aligned):
+        if self.format == "jsonl":
+            return record_chunks(self.path, chunk_bytes, self.aligned.get("context", ""))
+        if self.format == "text" and not self.set_size and not self.aligned:
             return cutting.line_chunks(self.path, chunk_bytes)
         if self.format in ("csv", "tsv"):
             return cutting.csv_chunks(self.path, chunk_bytes, self._delimiter)
@@ -141,32 +150,14 @@ class Source:
             return None
         first, rows, lines = found
         self._check_same_parts(first, rows, lines)
-        return self._table(_transposed(rows, first), lines)
+        return self._assembly.table(_transposed(rows, first), lines)
 
     def _json_rows(self, chunk: Chunk) -> tuple[dict[str, Any], list[dict[str, Any]], Lines] | None:
         """The first record of the file, the records of a chunk and their lines."""
-        if len(chunk.payload) > MAX_LINE_BYTES:
-            self._refuse_long_lines(chunk)
-        try:
-            rows = _JSON_LINES.decode_lines(chunk.payload)
-            first = _JSON_LINES.decode(chunk.header) if rows else {}
-        except _BAD_JSON as error:
-            raise self._find_bad_json(chunk) from error
+        rows, lines = decode_chunk(chunk, self.name)
         if not rows:
             return None
-        lines = _record_lines(chunk, len(rows))
-        if len(lines) != len(rows):
-            raise self._find_bad_json(chunk)
-        return first, rows, lines
-
-    def _refuse_long_lines(self, chunk: Chunk) -> None:
-        for number, line in enumerate(chunk.payload.split(b"\n"), chunk.first_line):
-            if len(line) > MAX_LINE_BYTES:
-                raise DataError(
-                    f"the line has {len(line) >> 20} MB, more than {MAX_LINE_BYTES >> 20}; expected one record a line",
-                    file=self.name,
-                    line=number,
-                )
+        return OBJECT.decode(chunk.header), rows, lines
 
     def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Lines) -> None:
         """The first record decides which columns play a part, so that chunks of any size give the same table."""
@@ -191,28 +182,9 @@ class Source:
                 column=name,
             )
 
-    def _find_bad_json(self, chunk: Chunk) -> DataError:
-        for number, line in enumerate(chunk.payload.split(b"\n"), chunk.first_line):
-            decode_utf8(line, file=self.name, first_line=number)
-            if not line.strip(BLANK):
-                continue
-            try:
-                _JSON_LINES.decode(line)
-            except _BAD_JSON as error:
-                if line.lstrip().startswith(b"["):
-                    advice = "found a JSON array; expected one JSON object a line"
-                elif half := _lone_surrogate(line):
-                    advice = f"the escape {half} is half of a surrogate pair, which is not text; expected both halves"
-                elif isinstance(error, msgspec.ValidationError):
-                    advice = f'{error}; expected a JSON object such as {{"context": …, "responses": […]}}'
-                else:
-                    advice = f"invalid JSON ({error}); expected one JSON object a line"
-                return DataError(advice, file=self.name, line=number)
-        raise AssertionError("every line of a bad chunk parsed")
-
     def _parse_csv(self, chunk: Chunk) -> Table | None:
         found = self._csv_columns(chunk)
-        return None if found is None else self._table(*found)
+        return None if found is None else self._assembly.table(*found)
 
     def _csv_columns(self, chunk: Chunk) -> tuple[dict[str, list[str]], list[int]] | None:
         header = [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
@@ -263,8 +235,8 @@ class Source:
         numbers = range(chunk.first_line, chunk.first_line + len(lines))
         references = None
         if "references" in companion:
-            references = self._split_references(companion["references"])
-            _refuse_bare(references, numbers, Origin(self.aligned["references"], numbers))
+            references = self._assembly.split_references(companion["references"])
+            refuse_bare(references, numbers, Origin(self.aligned["references"], numbers))
         return Items.of(
             lines, contexts=companion.get("context"), references=references, origin=Origin(self.name, numbers)
         )
@@ -277,73 +249,22 @@ class Source:
             raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
 
     def _parse_parquet(self, chunk: Chunk) -> Table:
-        frame, lines = self._parquet_frame(chunk), _parquet_lines(chunk)
-        layout = self.columns.resolve(frame.columns, self.name)
-        if layout.responses and frame[layout.responses].dtype == pl.List(pl.String):
-            parts = {old: new for new, old in layout.parts.items() if new != "references"}
-            kept = [name for name in frame.columns if name in parts or self._keeps(name, layout)]
-            return ResponseSets.from_polars(
-                frame.select(kept).rename(parts), origin=Origin(self.name, lines, layout.parts)
-            )
-        return self._table({name: frame[name].to_list() for name in frame.columns}, lines)
-
-    def _keeps(self, name: str, layout: Layout) -> bool:
-        if name in layout.claimed or name in layout.parts or name == "id":
-            return False
-        return self.extras == "all" or name in self.extras
-
-    def _table(self, data: Mapping[str, list[Any]], lines: Lines) -> Table:
-        layout = self.columns.resolve(list(data), self.name)
-        origin = Origin(self.name, lines, layout.parts)
-        if self.extras != "all":
-            for name in self.extras:
-                if name not in data:
-                    raise DataError(f"no such column; found {', '.join(data)}", file=self.name, column=name)
-        common: dict[str, Any] = {
-            "ids": data[layout.id] if layout.id else None,
-            "contexts": data[layout.context] if layout.context else None,
-            "systems": data[layout.system] if layout.system else None,
-            "columns": {name: values for name, values in data.items() if self._keeps(name, layout)},
-            "origin": origin,
-        }
-        if layout.text:
-            references = self._references(data, layout, origin)
-            return Items.of(data[layout.text], references=references, column=layout.text, **common)
-        if layout.responses:
-            return ResponseSets.of(data[layout.responses], column=layout.responses, **common)
-        sets = _gather_wide(data, layout, origin, self.format in ("csv", "tsv"))
-        return ResponseSets.of(sets, column=layout.wide[0], **common)
-
-    def _references(self, data: Mapping[str, list[Any]], layout: Layout, origin: Origin) -> list[list[Any]] | None:
-        """The references of each row, at least one."""
-        is_csv = self.format in ("csv", "tsv")
-        if layout.wide_references:
-            for name in layout.wide_references:
-                require_texts(data[name], origin, name, allow_null=True)
-            rows = zip(*(data[name] for name in layout.wide_references), strict=True)
-            found: list[list[Any]] = [_without_empty_end(row, "" if is_csv else None) for row in rows]
-        elif layout.references is None:
-            return None
-        elif is_csv or layout.references_separator:
-            require_texts(data[layout.references], origin, "references", allow_null=True)
-            found = self._split_references(data[layout.references])
-        else:
-            values = data[layout.references]
-            found = [value if isinstance(value, list) else [] if value is None else [value] for value in values]
-        ids = data[layout.id] if layout.id else origin.lines
-        _refuse_bare(found, ids, origin, layout.references or layout.wide_references[0])
-        return found
-
-    def _split_references(self, values: Iterable[str | None]) -> list[list[str]]:
-        """One reference a value, or several with the separator between them."""
-        separator = self.columns.references_separator
-        texts = (value or "" for value in values)
-        return [_without_empty_end(text.split(separator) if separator else [text], "") for text in texts]
+        return self._assembly.frame_table(self._parquet_frame(chunk), _parquet_lines(chunk))
 
 
-def read(path: str, **options: Any) -> Table:
-    """Read a file of response sets or of single texts; options as for `Source`."""
-    return Source(path=path, **options).read()
+def read(data: Any, **options: Any) -> Table:
+    """Read response sets or single texts: from a file, with options as for `Source`, or from a frame in memory.
+
+    A frame is one of Polars, of pandas or an Arrow table; `columns` and `extras` say what its columns mean.
+    """
+    if is_frame(data):
+        return read_frame(data, **options)
+    if not isinstance(data, str | Path):
+        raise DataError(
+            f"found a {type(data).__module__}.{type(data).__qualname__}; expected the name of a file, or a frame of "
+            "Polars, pandas or Arrow (a column alone: make a frame of it)"
+        )
+    return Source(path=str(data), **options).read()
 
 
 def read_sets(path: str, **options: Any) -> ResponseSets:
@@ -368,12 +289,6 @@ def _plain_lines(data: bytes, file: str, first_line: int) -> list[str]:
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
-def _lone_surrogate(line: bytes) -> str | None:
-    """The first escape of half a surrogate pair in a line of JSON."""
-    found = _SURROGATE.search(_SURROGATE_PAIR.sub(b"", line))
-    return found[0].decode() if found else None
-
-
 def _transposed(rows: list[dict[str, Any]], first: Iterable[str] = ()) -> dict[str, list[Any]]:
     """Records as columns, with None where a record lacks one; `first` names columns that come before the others."""
     return {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(first, *rows))}
@@ -381,55 +296,6 @@ def _transposed(rows: list[dict[str, Any]], first: Iterable[str] = ()) -> dict[s
 
 def _parquet_lines(chunk: Chunk) -> np.ndarray[Any, Any]:
     return np.arange(chunk.rows[0] + 1, chunk.rows[1] + 1)
-
-
-def _record_lines(chunk: Chunk, records: int) -> np.ndarray[Any, Any]:
-    count = chunk.payload.count(b"\n")
-    if count == records:
-        return np.arange(chunk.first_line, chunk.first_line + count)
-    lines = chunk.payload.split(b"\n")
-    return np.array([number for number, line in enumerate(lines, chunk.first_line) if line.strip(BLANK)])
-
-
-def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, is_csv: bool) -> list[list[Any]]:
-    columns = [data[name] for name in layout.wide]
-    if not is_csv:
-        for name in layout.wide:
-            require_texts(data[name], origin, name, allow_null=True)
-    sets = [list(row) for row in zip(*columns, strict=True)]
-    empty = "" if is_csv else None
-    for row, responses in enumerate(sets):
-        if empty not in responses:
-            continue
-        if is_csv and layout.empty_cells == "keep":
-            continue
-        if layout.empty_cells == "drop":
-            sets[row] = [response for response in responses if response != empty]
-            continue
-        column = layout.wide[responses.index(empty)]
-        if is_csv:
-            message = (
-                "the cell is empty, which may be an empty response or none; say which with --empty-cells keep or "
-                "--empty-cells drop"
-            )
-        else:
-            message = f"ragged row: this response is missing; expected {len(columns)} (or --empty-cells drop)"
-        raise origin.error(row, message, column)
-    return sets
-
-
-def _without_empty_end(cells: Sequence[Any], empty: str | None) -> list[Any]:
-    """The cells up to the last that is not empty."""
-    last = next((place for place in range(len(cells), 0, -1) if cells[place - 1] != empty), 0)
-    return list(cells[:last])
-
-
-def _refuse_bare(references: list[list[Any]], ids: Any, origin: Origin, column: str | None = None) -> None:
-    """An item without a reference is an error that names it."""
-    bare = next((row for row, some in enumerate(references) if not some), None)
-    if bare is not None:
-        way_out = "; to read the file without references: --references ''" if column else ""
-        raise origin.error(bare, f"item '{ids[bare]}' has no reference; expected at least one{way_out}", column)
 
 
 def with_numbers(frame: pl.DataFrame) -> pl.DataFrame:

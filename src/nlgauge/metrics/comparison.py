@@ -1,7 +1,8 @@
-"""Comparing systems metric by metric, on the same contexts."""
+"""Comparing systems metric by metric: on the same contexts, or as samples that have nothing to do with each other."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,18 +13,30 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError
 from nlgauge.metrics.score import HigherIs, Interval, Score
-from nlgauge.stats.jackknife import LeftOut, jackknife_interval, jackknife_test
+from nlgauge.stats.bootstrap import check_level
+from nlgauge.stats.jackknife import LeftOut, jackknife_error, jackknife_interval, jackknife_test
 from nlgauge.stats.paired import holm, paired_bootstrap, paired_permutation
 
 PERMUTATIONS = 10_000
+SIGNIFICANT = 0.05
+_OPPOSITE = {"more diverse": "less diverse", "less diverse": "more diverse", "better": "worse", "worse": "better"}
+_DRAWS_AT_ONCE = 4_000_000
+_ROUNDING = 1e-9
+_OTHER_WAYS = (
+    "nlgauge compare --unpaired takes them as samples that have nothing to do with each other, and nlgauge score "
+    "--no-compare prints the scores alone"
+)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Second system minus first, on the contexts that both answered.
+    """Second system minus first.
 
-    `p` is from a paired permutation test (from the jackknife for measures of a whole corpus); `p_holm` corrects it for
-    the number of comparisons made together.
+    Paired, on the contexts that both answered, `p` is from a paired permutation test; unpaired, from a permutation test
+    over all sets of both. Measures of a whole corpus take the jackknife. `p_holm` corrects `p` for the number of
+    comparisons made together; `smallest_p` is the least that so few sets could have given. `first_value` and
+    `second_value` are means over the compared sets. `effect` is the difference in standard deviations (Cohen's d; those
+    of the differences when paired), None where there is no spread or no value of single sets.
     """
 
     metric: str
@@ -37,68 +50,199 @@ class Comparison:
     higher_is: HigherIs
     signature: str
     p_holm: float = float("nan")
+    first_value: float = float("nan")
+    second_value: float = float("nan")
+    effect: float | None = None
+    smallest_p: float = 0.0
+    paired: bool = True
+
+    @property
+    def verdict(self) -> str:
+        """What the test says, in words."""
+        if (self.p if math.isnan(self.p_holm) else self.p_holm) < SIGNIFICANT:
+            word = self.higher_is if self.difference > 0 else _OPPOSITE[self.higher_is]
+            return f"{self.second} is {word} than {self.first}"
+        if self.smallest_p >= SIGNIFICANT:
+            return f"too few {'contexts' if self.paired else 'sets'} to tell"
+        return "no significant difference"
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {**self.__dict__, "ci": list(self.ci)}
+        """For JSON; a number that is not finite is null there."""
+        found = {name: _finite(value) for name, value in self.__dict__.items()}
+        return {**found, "ci": [_finite(end) for end in self.ci], "verdict": self.verdict}
 
 
-def compare(first: Score, second: Score, *, interval: Interval | None = None) -> Comparison:
-    """Paired comparison of two systems' scores by the same metric."""
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def compare(first: Score, second: Score, *, interval: Interval | None = None, paired: bool = True) -> Comparison:
+    """Compare two systems' scores by the same metric: context by context, or with `paired=False` as two samples."""
     how = interval or Interval()
+    check_level(how.confidence, how.resamples)
     own, other = first.signature, second.signature
     if (own.name, own.options) != (other.name, other.options):
         raise DataError(f"cannot compare different metrics: {first.signature} and {second.signature}")
     if first.per_item is None or second.per_item is None:
-        return _compare_corpora(first, second, how)
+        return _compare_corpora(first, second, how, paired)
+    return _compare_pairs(first, second, how) if paired else _compare_samples(first, second, how)
+
+
+def _compare_pairs(first: Score, second: Score, how: Interval) -> Comparison:
     one, two = pair_values(first, second)
     defined = ~(np.isnan(one) | np.isnan(two))
     one, two = one[defined], two[defined]
-    facts = {"test": f"permutation-{PERMUTATIONS}", "ci": f"{how.confidence:g}", "by": f"bootstrap-{how.resamples}"}
-    return Comparison(
-        metric=first.name,
-        metric_label=first.label,
-        first=first.system,
-        second=second.system,
-        difference=float(np.mean(np.sort(two - one))),
+    if len(one) < 2:
+        raise _too_few(first, second, f"{len(one)} context{'s' * (len(one) != 1)} on which both have a value")
+    differences = np.sort(two - one)
+    facts = {"test": f"permutation-{PERMUTATIONS}", "by": f"bootstrap-{how.resamples}", "effect": "cohen-dz"}
+    return _made(
+        first,
+        second,
+        how,
+        facts,
+        difference=float(np.mean(differences)),
         ci=paired_bootstrap(one, two, confidence=how.confidence, resamples=how.resamples, seed=how.seed),
         p=paired_permutation(one, two, resamples=PERMUTATIONS, seed=how.seed),
         n=len(one),
-        higher_is=first.higher_is,
-        signature=str(replace(own, facts={**facts, "seed": str(how.seed)})),
+        first_value=float(np.mean(np.sort(one))),
+        second_value=float(np.mean(np.sort(two))),
+        effect=_in_deviations(differences.mean(), differences.std(ddof=1)),
+        smallest_p=max(2.0 ** (1 - len(one)), 1 / (PERMUTATIONS + 1)),
     )
 
 
-def _compare_corpora(first: Score, second: Score, how: Interval) -> Comparison:
-    if first.left_out is None or second.left_out is None:
+def _compare_samples(first: Score, second: Score, how: Interval) -> Comparison:
+    """A permutation test and a percentile bootstrap over sets, each system drawn apart, in whatever order it came."""
+    from scipy.stats import bootstrap, permutation_test
+
+    one, two = _defined(first), _defined(second)
+    if min(len(one), len(two)) < 2:
+        raise _too_few(first, second, f"{len(one)} and {len(two)} sets with a value")
+    batch = max(1, _DRAWS_AT_ONCE // (len(one) + len(two)))
+    options: dict[str, Any] = {"vectorized": True, "batch": batch}
+    test = permutation_test(
+        (one, two), _gain, n_resamples=PERMUTATIONS, random_state=np.random.default_rng(how.seed), **options
+    )
+    drawn = bootstrap(
+        (one, two),
+        _gain,
+        n_resamples=how.resamples,
+        confidence_level=how.confidence,
+        method="percentile",
+        random_state=np.random.default_rng(how.seed),
+        **options,
+    )
+    freedom = len(one) + len(two) - 2
+    pooled = math.sqrt(((len(one) - 1) * one.var(ddof=1) + (len(two) - 1) * two.var(ddof=1)) / freedom)
+    difference = float(_gain(one, two))
+    facts = {"test": f"permutation-unpaired-{PERMUTATIONS}", "by": f"bootstrap-{how.resamples}", "effect": "cohen-d"}
+    return _made(
+        first,
+        second,
+        how,
+        facts,
+        difference=difference,
+        ci=(float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)),
+        p=float(test.pvalue),
+        n=len(one) + len(two),
+        first_value=float(one.mean()),
+        second_value=float(two.mean()),
+        effect=_in_deviations(difference, pooled),
+        smallest_p=2 / min(math.comb(len(one) + len(two), len(one)), PERMUTATIONS + 1),
+        paired=False,
+    )
+
+
+def _gain(one: Array, two: Array, axis: int = -1) -> Array:
+    gain: Array = two.mean(axis=axis) - one.mean(axis=axis)
+    return gain
+
+
+def _defined(score: Score) -> Array:
+    values = score.items.all_values() if score.items is not None else np.empty(0)
+    return np.sort(values[~np.isnan(values)])
+
+
+def _in_deviations(difference: float, deviation: float) -> float | None:
+    if difference == 0:
+        return 0.0
+    return float(difference / deviation) if deviation > _ROUNDING * abs(difference) else None
+
+
+def _too_few(first: Score, second: Score, found: str) -> DataError:
+    return DataError(
+        f"nothing can be said about '{first.system}' and '{second.system}' by {first.label}: {found}; a test needs at "
+        "least 2, and 6 before a paired difference can be significant; nlgauge score --no-compare prints the scores"
+    )
+
+
+def _compare_corpora(first: Score, second: Score, how: Interval, paired: bool) -> Comparison:
+    one, two = first.left_out, second.left_out
+    if one is None or two is None:
         raise DataError(
-            f"{first.name} over a whole corpus has no interval here, so systems cannot be compared; measure each set"
+            f"{first.name} over a whole corpus has no interval here, so nothing can be said about a difference between "
+            f"'{first.system}' and '{second.system}'; expected several contexts and exact counts, or a measure of sets"
         )
-    if not np.array_equal(first.left_out.sizes, second.left_out.sizes):
-        raise DataError(f"{first.system} and {second.system} do not share their contexts; a paired test needs the same")
+    if paired and not np.array_equal(one.sizes, two.sizes):
+        raise DataError(
+            f"'{first.system}' and '{second.system}' do not share their contexts; a paired test needs the same; "
+            f"{_OTHER_WAYS}"
+        )
     difference = second.value - first.value
-    left_out = LeftOut(second.left_out.values - first.left_out.values, first.left_out.sizes)
-    facts = {"test": f"jackknife-{len(left_out)}", "ci": f"{how.confidence:g}"}
+    if paired:
+        left_out = LeftOut(two.values - one.values, one.sizes)
+        ci, p = jackknife_interval(difference, left_out, how.confidence), jackknife_test(difference, left_out)
+    else:
+        ci, p = _compare_apart(first.value, second.value, one, two, how.confidence)
+    return _made(
+        first,
+        second,
+        how,
+        {"test": f"jackknife-{len(one)}" if paired else f"jackknife-unpaired-{len(one)}-{len(two)}"},
+        difference=difference,
+        ci=ci,
+        p=p,
+        n=min(len(one), len(two)),
+        first_value=first.value,
+        second_value=second.value,
+        paired=paired,
+    )
+
+
+def _compare_apart(
+    first: float, second: float, one: LeftOut, two: LeftOut, confidence: float
+) -> tuple[tuple[float, float], float]:
+    """Interval and p-value when errors add up: Student's t with the fewer groups' degrees of freedom, to be careful."""
+    from scipy.special import stdtr, stdtrit
+
+    difference, freedom = second - first, min(len(one), len(two)) - 1
+    error = math.hypot(jackknife_error(first, one), jackknife_error(second, two))
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * error
+    if error == 0:
+        return (difference, difference), 1.0 if difference == 0 else 0.0
+    return (difference - half, difference + half), float(2 * stdtr(freedom, -abs(difference) / error))
+
+
+def _made(first: Score, second: Score, how: Interval, facts: dict[str, str], **found: Any) -> Comparison:
+    facts = {**facts, "ci": f"{how.confidence:g}", **({"seed": str(how.seed)} if "by" in facts else {})}
     return Comparison(
         metric=first.name,
         metric_label=first.label,
         first=first.system,
         second=second.system,
-        difference=difference,
-        ci=jackknife_interval(difference, left_out, how.confidence),
-        p=jackknife_test(difference, left_out),
-        n=len(left_out),
         higher_is=first.higher_is,
         signature=str(replace(first.signature, facts=facts)),
+        **found,
     )
 
 
-def compare_all(scores: Sequence[Score], interval: Interval | None = None) -> list[Comparison]:
+def compare_all(scores: Sequence[Score], interval: Interval | None = None, *, paired: bool = True) -> list[Comparison]:
     """Every later system against the first, metric by metric, with Holm's correction over all of them."""
     systems = list(dict.fromkeys(score.system for score in scores))
     baseline = [score for score in scores if score.system == systems[0]]
     made = [
-        compare(base, score, interval=interval)
+        compare(base, score, interval=interval, paired=paired)
         for base in baseline
         for score in scores
         if score.system != systems[0]
@@ -120,21 +264,29 @@ def pair_values(first: Score, second: Score) -> tuple[Array, Array]:
             continue
         joined = one.join(two, on=key, how="inner", suffix="_2")
         same = len(joined) == len(one) == len(two)
-        if same and (key != "id" or _same_contexts(joined)):
+        if same and (key != "id" or not _changed_contexts(joined)):
             return joined["value"].to_numpy(), joined["value_2"].to_numpy()
     raise DataError(_why_not(one, two, first.system, second.system))
 
 
-def _same_contexts(joined: pl.DataFrame) -> bool:
+def _changed_contexts(joined: pl.DataFrame) -> int:
+    """How many ids stand with another context on the other side."""
     if "context_hash" not in joined.columns or "context_hash_2" not in joined.columns:
-        return True
-    return bool((joined["context_hash"] == joined["context_hash_2"]).all())
+        return 0
+    return int((joined["context_hash"] != joined["context_hash_2"]).sum())
 
 
 def _why_not(one: pl.DataFrame, two: pl.DataFrame, first: str, second: str) -> str:
-    shared = len(set(one["id"]) & set(two["id"]))
+    shared = set(one["id"]) & set(two["id"])
+    reasons = [
+        f"id '{frame['id'].filter(frame['id'].is_duplicated())[0]}' stands several times in '{system}'"
+        for frame, system in ((one, first), (two, second))
+        if frame["id"].n_unique() < len(frame)
+    ]
+    if not reasons and (changed := _changed_contexts(one.join(two, on="id", how="inner", suffix="_2"))):
+        reasons = [f"{changed} of them with another context"]
     return (
-        f"'{first}' and '{second}' cannot be paired: {len(one)} and {len(two)} sets, {shared} ids in common; a paired "
-        "test needs the same ids with the same contexts (or, without ids, each context once) in both files; "
-        "--no-compare prints the scores alone"
+        f"'{first}' and '{second}' cannot be paired: {len(one)} and {len(two)} sets, {len(shared)} ids in common"
+        f"{''.join(f', {reason}' for reason in reasons)}; a paired test needs the same ids with the same contexts (or, "
+        f"without ids, each context once) in both files; {_OTHER_WAYS}"
     )

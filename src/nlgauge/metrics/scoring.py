@@ -13,6 +13,7 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.data.chunks import CHUNK_BYTES, Chunk
 from nlgauge.data.files import STDIN
+from nlgauge.data.frames import is_frame, read_frame
 from nlgauge.data.reading import Source, Table
 from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.engine.cache import Cache, file_digest
@@ -66,9 +67,10 @@ def score(
 ) -> list[Score]:
     """Score data with metrics: for each system found, one score a metric.
 
-    `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, lists of texts, or a list of file names or sources
-    (each a system of its own). Metrics are written as on the command line (`"distinct:n=2"`, the bundle `"dialog"`), as
-    signatures, or made with their classes. Further options are those of `nlgauge.data.Source`.
+    `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, a frame of Polars, pandas or Arrow, lists of texts,
+    or a list of file names or sources (each a system of its own). Metrics are written as on the command line
+    (`"distinct:n=2"`, the bundle `"dialog"`), as signatures, or made with their classes. Further options are those of
+    `nlgauge.data.Source`.
 
     >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
     0.2
@@ -81,6 +83,8 @@ def score(
         raise OptionError(f"the same metric stands twice: {min(twice)}")
     options = run or RunOptions()
     grouped = interval is not None
+    if is_frame(data):
+        data = read_frame(data, **_with_extras(reading, made))
     with scratch_folder(options.memory_bytes) as scratch:
         if isinstance(data, ResponseSets | Items):
             found, names = [_collect_table(data, made, grouped, options.one_set)], [""]
@@ -107,9 +111,13 @@ def _sources(data: Any, reading: dict[str, Any], metrics: tuple[Metric, ...]) ->
         if reading:
             raise OptionError(f"'{min(reading)}' is an option for reading files; the data was given in memory")
         return None
-    columns = tuple(metric.column for metric in metrics if isinstance(metric, ColumnMetric))
-    reading.setdefault("extras", columns)
-    return [entry if isinstance(entry, Source) else Source(path=str(entry), **reading) for entry in data]
+    options = _with_extras(reading, metrics)
+    return [entry if isinstance(entry, Source) else Source(path=str(entry), **options) for entry in data]
+
+
+def _with_extras(reading: dict[str, Any], metrics: tuple[Metric, ...]) -> dict[str, Any]:
+    """Options for reading that keep no more columns than the metrics ask for."""
+    return {"extras": tuple(metric.column for metric in metrics if isinstance(metric, ColumnMetric)), **reading}
 
 
 def file_names(paths: list[str]) -> list[str]:

@@ -1,184 +1,159 @@
-"""The report card: one self-contained HTML page."""
+"""The report card: everything that its page, its Markdown and its JSON show, found once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
-from nlgauge._version import __version__
-from nlgauge.data.reading import Source
-from nlgauge.data.tables import ResponseSets
-from nlgauge.drawing import safe_json, vega_bundle
 from nlgauge.metrics.comparison import Comparison
 from nlgauge.metrics.score import Interval, Score
-from nlgauge.report import charts
-from nlgauge.report.tables import interval as show_interval
-from nlgauge.report.tables import number, p_value, per_item_table, unique_names
+from nlgauge.report.advice import Advice, Situation, advise
+from nlgauge.report.evidence import Evidence, evidence_for
+from nlgauge.report.examples import Examples, examples_of
+from nlgauge.report.lengths import length_gaps, own_length_bias
+from nlgauge.report.meanings import Meanings, meanings_of
+from nlgauge.report.power import Power, power_of
+from nlgauge.report.questions import QUESTIONS, Question, encoder_of, question_of
+from nlgauge.report.repeats import Repeats, repeats_of
+from nlgauge.report.results import Result
+from nlgauge.report.summary import Verdict, summarise
+from nlgauge.report.tables import unique_names
+from nlgauge.report.texts import SystemFacts, Texts, facts_of
+from nlgauge.studies.length_bias import LengthBias
 
-SIGNIFICANT = 0.05
-_EXTREMES = 3
-_CONTEXT_SHOWN = 300
+_STUDIES = {"generic": "RUQ", "people": "HUSE"}
 
 
 @dataclass(frozen=True)
-class Example:
-    """One context with what the systems answered."""
+class Measured:
+    """A metric with its score for each system, in their order, its comparisons and what is known about it."""
 
-    id: str
-    context: str
-    answers: list[tuple[str, str, list[str]]]
+    name: str
+    question: str
+    scores: tuple[Score, ...]
+    comparisons: tuple[tuple[Comparison, Power | None], ...]
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def signatures(self) -> list[str]:
+        """How to make the numbers again."""
+        return list(dict.fromkeys(str(score.signature) for score in self.scores))
 
 
-def render_card(
-    scores: Sequence[Score], comparisons: Sequence[Comparison], sources: Sequence[Source], interval: Interval
-) -> str:
-    """The page as text; nothing in it is loaded from elsewhere, and model output is shown as text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+@dataclass(frozen=True)
+class Missing:
+    """Something that could not be measured, why, and the question that it would have answered, if there is one."""
 
-    systems = list(dict.fromkeys(score.system for score in scores))
-    names = unique_names(scores)
-    specs = {"intervals": charts.to_spec(charts.interval_chart(scores))}
-    examples: list[tuple[str, list[Example]]] = []
-    if any(score.per_item is not None for score in scores):
-        texts = _texts(sources, systems)
-        table, shown = _values(scores, texts)
-        measured = [column for column in table.columns if column not in ("system", "id", "context")]
-        specs["distribution"] = charts.to_spec(charts.distribution_chart(table, measured, systems))
-        if len(systems) == 2:
-            specs["pairs"] = charts.to_spec(charts.paired_chart(table, measured, *systems))
-        leading = next(score for score in scores if score.per_item is not None)
-        examples = _extremes(leading, [s for s in scores if s.label == leading.label], texts)
-    else:
-        shown = None
-    environment = Environment(
-        loader=PackageLoader("nlgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    what: str
+    reason: str
+    question: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `nlgauge report` measured, before anything is made of it.
+
+    `refusal` says why systems were not compared, `missing` what could not be measured; `results` are those of studies
+    that were made before.
+    """
+
+    scores: Sequence[Score]
+    comparisons: Sequence[Comparison]
+    metrics: Sequence[Any]
+    texts: Texts
+    files: Sequence[str]
+    interval: Interval
+    refusal: str = ""
+    missing: Sequence[Missing] = ()
+    results: Sequence[Result] = ()
+
+
+@dataclass(frozen=True)
+class Card:
+    """The card of one or several systems."""
+
+    run: Run
+    systems: tuple[str, ...]
+    measured: tuple[Measured, ...]
+    verdicts: tuple[Verdict, ...]
+    advice: tuple[Advice, ...]
+    missing: tuple[Missing, ...]
+    facts: tuple[SystemFacts, ...]
+    repeats: Repeats
+    meanings: Meanings | None
+    bias: LengthBias | None
+    examples: Examples | None
+
+    def of(self, question: Question) -> list[Measured]:
+        """The metrics that answer a question."""
+        return [one for one in self.measured if one.question == question.key]
+
+    def results_of(self, question: Question) -> list[Result]:
+        """The results of studies that answer a question."""
+        return [one for one in self.run.results if one.question == question.key]
+
+
+def make_card(run: Run) -> Card:
+    """Everything that can be said about a run."""
+    names = unique_names(run.scores)
+    systems = tuple(dict.fromkeys(score.system for score in run.scores))
+    questions = {score.label: question_of(score) for score in run.scores}
+    facts = tuple(facts_of(run.texts))
+    encoder = encoder_of(run.metrics)
+    meanings = meanings_of(run.texts, encoder) if encoder and run.texts.sets else None
+    bias = own_length_bias(run.texts, run.interval.seed)
+    situation = Situation(
+        scores=run.scores,
+        comparisons=run.comparisons,
+        names=names,
+        facts=facts,
+        gaps=length_gaps(run.texts),
+        bias=bias,
+        refusal=run.refusal,
+        confidence=run.interval.confidence,
     )
-    return environment.get_template("card.html").render(
-        version=__version__,
+    return Card(
+        run=run,
         systems=systems,
-        files=[source.name for source in sources],
-        sentences=summarise(comparisons, systems),
-        header=systems,
-        rows=_rows(scores, comparisons, names, systems),
-        compared=bool(comparisons),
-        level=f"{interval.confidence:.0%}",
-        shown=shown,
-        examples=examples,
-        leading=names[leading.label] if examples else "",
-        specs=specs,
-        specs_json=safe_json(specs),
-        bundle=vega_bundle(),
+        measured=tuple(_measured(run, names, questions, systems)),
+        verdicts=tuple(summarise(run.comparisons, questions, names, systems)),
+        advice=tuple(advise(situation)),
+        missing=(*run.missing, *_unanswered(set(questions.values()), run)),
+        facts=facts,
+        repeats=repeats_of(run.texts),
+        meanings=meanings,
+        bias=bias,
+        examples=examples_of(run.scores, names, run.texts, meanings),
     )
 
 
-_VERDICTS = {
-    "more diverse": ("more diverse", "less diverse"),
-    "less diverse": ("less diverse", "more diverse"),
-    "better": ("better", "worse"),
-    "worse": ("worse", "better"),
-}
-
-
-def summarise(comparisons: Sequence[Comparison], systems: Sequence[str]) -> list[str]:
-    """What the comparisons say, in plain sentences."""
-    sentences = []
-    for other in systems[1:]:
-        found: dict[str, list[str]] = {
-            verdict: [] for verdict in ("more diverse", "less diverse", "better", "worse", "")
-        }
-        for c in (c for c in comparisons if c.second == other):
-            up, down = _VERDICTS[c.higher_is]
-            found["" if c.p_holm >= SIGNIFICANT else up if c.difference > 0 else down].append(c.metric)
-        none = found.pop("")
-        sentences += [f"{other} is {word} than {systems[0]} by {', '.join(by)}." for word, by in found.items() if by]
-        if none:
-            sentences.append(f"No significant difference between {other} and {systems[0]} by {', '.join(none)}.")
-    return sentences
-
-
-def _rows(
-    scores: Sequence[Score], comparisons: Sequence[Comparison], names: dict[str, str], systems: Sequence[str]
-) -> list[dict[str, Any]]:
-    rows = []
-    for label, name in names.items():
-        mine = {score.system: score for score in scores if score.label == label}
-        against = {c.second: c for c in comparisons if c.metric_label == label}
-        rows.append(
-            {
-                "name": name,
-                "higher_is": mine[systems[0]].higher_is,
-                "values": [
-                    (number(mine[s].value), show_interval(mine[s].ci), mine[s].n, mine[s].excluded) for s in systems
-                ],
-                "differences": [
-                    (number(c.difference), show_interval(c.ci), p_value(c.p_holm), c.p_holm < SIGNIFICANT, c.second)
-                    for c in against.values()
-                ],
-                "signatures": list(dict.fromkeys(str(mine[s].signature) for s in systems)),
-            }
+def _measured(
+    run: Run, names: Mapping[str, str], questions: Mapping[str, str], systems: Sequence[str]
+) -> list[Measured]:
+    found = {(score.label, score.system): score for score in run.scores}
+    return [
+        Measured(
+            name=name,
+            question=questions[label],
+            scores=tuple(found[label, system] for system in systems),
+            comparisons=tuple(
+                (one, power_of(one, run.interval.confidence, len(run.comparisons)))
+                for one in run.comparisons
+                if one.metric_label == label
+            ),
+            evidence=tuple(evidence_for(found[label, systems[0]].signature)),
         )
-    return rows
+        for label, name in names.items()
+    ]
 
 
-def _texts(sources: Sequence[Source], systems: Sequence[str]) -> pl.DataFrame:
-    """Contexts and responses of every set: `system, id, context, responses`."""
-    frames = []
-    for position, source in enumerate(sources):
-        for table in source.stream():
-            if not isinstance(table, ResponseSets):
-                continue
-            frame = table.to_polars()
-            if "context" not in frame.columns:
-                frame = frame.with_columns(context=pl.lit(""))
-            if "system" not in frame.columns:
-                frame = frame.with_columns(system=pl.lit(systems[position]))
-            frames.append(frame.select("system", "id", pl.col("context").fill_null(""), "responses"))
-    return pl.concat(frames)
-
-
-def _values(scores: Sequence[Score], texts: pl.DataFrame) -> tuple[pl.DataFrame, tuple[int, int] | None]:
-    """Values of contexts for the charts, at most `POINTS_SHOWN` contexts a system, and how many of how many."""
-    table = per_item_table(scores)
-    systems = list(dict.fromkeys(score.system for score in scores))
-    if "system" not in table.columns:
-        table = table.insert_column(0, pl.repeat(systems[0], len(table), eager=True).alias("system"))
-    ids = table["id"].unique().sort()
-    shown = None
-    if len(ids) > charts.POINTS_SHOWN:
-        shown = (charts.POINTS_SHOWN, len(ids))
-        table = table.filter(pl.col("id").is_in(ids.sample(charts.POINTS_SHOWN, seed=0).to_list()))
-    contexts = texts.select("id", pl.col("context").str.slice(0, _CONTEXT_SHOWN)).unique("id", keep="first")
-    joined = table.join(contexts, on="id", how="left").with_columns(pl.col("context").fill_null(""))
-    return joined.with_columns(pl.selectors.float().fill_nan(None)), shown
-
-
-def _extremes(leading: Score, scores: Sequence[Score], texts: pl.DataFrame) -> list[tuple[str, list[Example]]]:
-    """The most and the least diverse contexts by the first metric, averaged over systems."""
-    frames = [score.per_item.select("id", "value") for score in scores if score.per_item is not None]
-    mean = pl.concat(frames).group_by("id").agg(pl.col("value").mean()).sort("value", "id")
-    if leading.higher_is in ("more diverse", "better"):
-        mean = mean.reverse()
-    most, least = mean["id"].head(_EXTREMES).to_list(), mean["id"].tail(_EXTREMES).to_list()[::-1]
-    values = {
-        (score.system, row[0]): row[1]
-        for score in scores
-        if score.per_item is not None
-        for row in score.per_item.filter(pl.col("id").is_in(most + least)).select("id", "value").iter_rows()
-    }
-
-    def example(id: str) -> Example:
-        rows = texts.filter(pl.col("id") == id)
-        answers = [
-            (
-                row["system"],
-                number(values[row["system"], id]) if (row["system"], id) in values else "",
-                row["responses"],
-            )
-            for row in rows.iter_rows(named=True)
-        ]
-        return Example(id, rows["context"][0] if len(rows) else "", answers)
-
-    return [("Most diverse", [example(i) for i in most]), ("Least diverse", [example(i) for i in least])]
+def _unanswered(answered: set[str], run: Run) -> list[Missing]:
+    """Questions without a metric or a study, and how to have them answered."""
+    known = answered | {result.question for result in run.results} | {missing.question for missing in run.missing}
+    skipped = {"columns", *(() if run.texts.sets else ("content", "form"))}
+    return [
+        Missing(_STUDIES.get(question.key, question.aspect), f"not asked for: {question.ask}", question.key)
+        for question in QUESTIONS
+        if question.key not in known | skipped
+    ]

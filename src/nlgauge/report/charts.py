@@ -1,115 +1,228 @@
-"""Charts, in Altair."""
+"""Charts of a report card, and of training, in Altair."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import polars as pl
 
 from nlgauge.drawing import PALETTE, colours, inline
 from nlgauge.metrics.score import Score
-from nlgauge.report.tables import unique_names
+from nlgauge.report.texts import clipped
+
+if TYPE_CHECKING:
+    from nlgauge.studies.length_bias import LengthBias
 
 POINTS_SHOWN = 2000
+_NAME_SHOWN = 40
+_CONTEXT_SHOWN = 120
+_WIDTH = 400
 
 
-def _colour(systems: list[str]) -> alt.Color:
-    scale = alt.Scale(domain=systems, range=colours(len(systems)))
-    return alt.Color("system:N", scale=scale, legend=alt.Legend(orient="top", title=None) if systems[1:] else None)
+def shown_names(systems: Sequence[str]) -> list[str]:
+    """Names of systems as charts show them: short, and different from each other."""
+    short = [clipped(system, _NAME_SHOWN) for system in systems]
+    return [name if short.count(name) == 1 else f"{place + 1}: {name}" for place, name in enumerate(short)]
 
 
-def _systems(scores: Sequence[Score]) -> list[str]:
-    return list(dict.fromkeys(score.system for score in scores))
+def _colour(systems: Sequence[str], *, legend: bool = True) -> alt.Color:
+    scale = alt.Scale(domain=list(systems), range=colours(len(systems)))
+    shown = alt.Legend(orient="top", title=None, symbolOpacity=1, labelLimit=240) if legend and systems[1:] else None
+    return alt.Color("system:N", scale=scale, legend=shown)
 
 
-def interval_chart(scores: Sequence[Score]) -> Any:
-    """Every score with its interval, one small panel a metric, since their scales differ."""
-    names = unique_names(scores)
-    systems = _systems(scores)
-    rows = [
-        {
-            "metric": names[s.label],
-            "system": s.system,
-            "value": s.value,
-            "low": s.value if s.ci is None else s.ci[0],
-            "high": s.value if s.ci is None else s.ci[1],
-        }
-        for s in scores
-    ]
+def interval_chart(scores: Sequence[Score], names: Sequence[str], systems: Sequence[str]) -> Any:
+    """Scores with intervals, one small panel a metric, since their scales differ; `names` are of metrics in order."""
+    shown = dict(zip(systems, shown_names(systems), strict=True))
     panels = []
-    for name in names.values():
-        mine = [row for row in rows if row["metric"] == name]
-        higher = next(s.higher_is for s in scores if names[s.label] == name)
-        base = alt.Chart(inline(mine)).encode(y=alt.Y("system:N", title=None, sort=systems), color=_colour(systems))
-        axis = alt.X("low:Q", title=f"{name} (higher is {higher})", scale=alt.Scale(zero=False))
+    for name in dict.fromkeys(names):
+        mine = [score for score, own in zip(scores, names, strict=True) if own == name]
+        rows = [
+            {
+                "system": shown[score.system],
+                "value": score.value,
+                "low": score.value if score.ci is None else score.ci[0],
+                "high": score.value if score.ci is None else score.ci[1],
+            }
+            for score in mine
+        ]
+        order = list(shown.values())
+        base = alt.Chart(inline(rows)).encode(
+            y=alt.Y("system:N", title=None, sort=order, axis=alt.Axis(labelLimit=90, ticks=False, domain=False)),
+            color=_colour(order, legend=False),
+        )
+        title = f"{name} (higher is {mine[0].higher_is})"
+        axis = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=5))
         tooltip = ["system:N", *(alt.Tooltip(f"{field}:Q", format=".4f") for field in ("value", "low", "high"))]
         bar = base.mark_rule(strokeWidth=3).encode(x=axis, x2="high:Q", tooltip=tooltip)
-        dot = base.mark_point(filled=True, size=90, opacity=1).encode(x="value:Q", tooltip=tooltip)
-        panels.append((bar + dot).properties(width=420, height=24 * len(systems) + 6))
-    return alt.vconcat(*panels).resolve_scale(x="independent")
+        dot = base.mark_point(filled=True, size=80, opacity=1).encode(x="value:Q", tooltip=tooltip)
+        panels.append((bar + dot).properties(width=275, height=22 * len(systems) + 4))
+    return alt.concat(*panels, columns=3, spacing=26).resolve_scale(x="independent")
 
 
-def distribution_chart(table: pl.DataFrame, names: Sequence[str], systems: list[str]) -> Any:
+def wide_values(scores: Sequence[Score], names: dict[str, str], contexts: dict[str, str]) -> pl.DataFrame:
+    """A row a set with a column a metric: `system, id, context` and values; at most `POINTS_SHOWN` ids."""
+    frames: dict[str, pl.DataFrame] = {}
+    for score in scores:
+        values = score.per_item
+        if values is None:
+            continue
+        column = values.select("id", pl.col("value").fill_nan(None).alias(names[score.label])).unique(
+            "id", keep="first", maintain_order=True
+        )
+        before = frames.get(score.system)
+        frames[score.system] = column if before is None else before.join(column, on="id", how="left")
+    table = pl.concat(
+        [frame.insert_column(0, pl.repeat(system, len(frame), eager=True).alias("system")) for system, frame in
+         frames.items()]
+    )  # fmt: skip
+    ids = table["id"].unique().sort()
+    if len(ids) > POINTS_SHOWN:
+        table = table.filter(pl.col("id").is_in(ids.sample(POINTS_SHOWN, seed=0).to_list()))
+    shown = [clipped(contexts.get(id, ""), _CONTEXT_SHOWN) for id in table["id"]]
+    return table.insert_column(2, pl.Series("context", shown, dtype=pl.String))
+
+
+def distribution_chart(table: pl.DataFrame, metrics: Sequence[str], systems: Sequence[str]) -> Any:
     """Values of single contexts; a menu chooses the metric."""
-    choice = _metric_menu(names)
-    rows = table.unpivot(index=["system", "id", "context"], on=list(names), variable_name="metric").to_dicts()
+    shown = dict(zip(systems, shown_names(systems), strict=True))
+    rows = table.with_columns(pl.col("system").replace_strict(shown)).to_dicts()
     base = (
         alt.Chart(inline(rows))
-        .transform_filter("datum.metric == chosen && isValid(datum.value)")
+        .transform_calculate(value="datum[chosen]")
+        .transform_filter("isValid(datum.value)")
         .encode(
-            x=alt.X("value:Q", title="value of one context", scale=alt.Scale(zero=False)),
-            y=alt.Y("system:N", title=None, sort=systems),
-            color=_colour(systems),
+            x=alt.X("value:Q", title="value of one context", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6)),
+            y=alt.Y("system:N", title=None, sort=list(shown.values()), axis=alt.Axis(labelLimit=90)),
+            color=_colour(list(shown.values()), legend=False),
         )
     )
-    ticks = base.mark_circle(opacity=0.5, size=40).encode(
+    dots = base.mark_circle(opacity=0.5, size=36).encode(
         yOffset="jitter:Q", tooltip=["id:N", "context:N", alt.Tooltip("value:Q", format=".4f")]
     )
-    box = base.mark_boxplot(extent=0, size=10, opacity=0.35, outliers=False)
-    jittered = ticks.transform_calculate(jitter="(toNumber(datum.rank) % 7 - 3)").transform_window(
-        rank="row_number()", groupby=["system"]
+    box = base.mark_boxplot(extent=0, size=12, opacity=0.35, outliers=False)
+    jittered = dots.transform_window(rank="row_number()", groupby=["system"]).transform_calculate(
+        jitter="(toNumber(datum.rank) % 7 - 3)"
     )
     return (
         alt.layer(box, jittered)
-        .add_params(choice)
-        .properties(width=420, height=80 * len(systems))
+        .add_params(_menu("chosen", metrics, "metric "))
+        .properties(width=_WIDTH, height=max(260, 80 * len(systems)))
         .resolve_scale(yOffset="independent")
     )
 
 
-def paired_chart(table: pl.DataFrame, names: Sequence[str], first: str, second: str) -> Any:
+def paired_chart(table: pl.DataFrame, metrics: Sequence[str], first: str, second: str) -> Any:
     """Each context as a point, one system against the other; points above the line score higher for the second."""
-    choice = _metric_menu(names)
-    long = table.unpivot(index=["system", "id", "context"], on=list(names), variable_name="metric")
-    one, two = long.filter(pl.col("system") == first), long.filter(pl.col("system") == second)
-    rows = one.join(two, on=["id", "metric"], suffix="_2").select(
-        "id", "context", "metric", pl.col("value").alias("one"), pl.col("value_2").alias("two")
+    one, two = (table.filter(pl.col("system") == system).drop("system") for system in (first, second))
+    values = one.select("id", "context", *(pl.col(name).alias(f"{name}|1") for name in metrics)).join(
+        two.select("id", *(pl.col(name).alias(f"{name}|2") for name in metrics)), on="id", maintain_order="left"
     )
-    base = alt.Chart(inline(rows.to_dicts())).transform_filter(
-        "datum.metric == chosen && isValid(datum.one) && isValid(datum.two)"
+    base = (
+        alt.Chart(inline(values.to_dicts()))
+        .transform_calculate(one="datum[chosen + '|1']", two="datum[chosen + '|2']")
+        .transform_filter("isValid(datum.one) && isValid(datum.two)")
     )
-    points = base.mark_circle(opacity=0.6, size=60, color=PALETTE[0]).encode(
-        x=alt.X("one:Q", title=first, scale=alt.Scale(zero=False)),
-        y=alt.Y("two:Q", title=second, scale=alt.Scale(zero=False)),
+    names = shown_names([first, second])
+    points = base.mark_circle(opacity=0.6, size=50, color=PALETTE[0]).encode(
+        x=alt.X("one:Q", title=names[0], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6)),
+        y=alt.Y("two:Q", title=names[1], scale=alt.Scale(zero=False)),
         tooltip=[
             "id:N",
             "context:N",
-            alt.Tooltip("one:Q", title=first, format=".4f"),
-            alt.Tooltip("two:Q", title=second, format=".4f"),
+            alt.Tooltip("one:Q", title=names[0], format=".4f"),
+            alt.Tooltip("two:Q", title=names[1], format=".4f"),
         ],
     )
     ends = base.transform_aggregate(
         low1="min(one)", low2="min(two)", high1="max(one)", high2="max(two)"
     ).transform_calculate(low="min(datum.low1, datum.low2)", high="max(datum.high1, datum.high2)")
     line = ends.mark_rule(strokeDash=[4, 4], color="gray").encode(x="low:Q", y="low:Q", x2="high:Q", y2="high:Q")
-    return alt.layer(line, points).add_params(choice).properties(width=360, height=360)
+    return alt.layer(line, points).add_params(_menu("chosen", metrics, "metric ")).properties(width=340, height=300)
 
 
-def _metric_menu(names: Sequence[str]) -> alt.Parameter:
-    menu = alt.binding_select(options=list(names), name="metric ")
-    return alt.param(name="chosen", value=names[0], bind=menu)
+def length_chart(study: LengthBias) -> Any:
+    """Distinct and EAD of equally large sets of equally long texts, against that length (paper 2, Figure 1)."""
+    rows = study.curves.select("score", "length", "mean", "sd", "texts").to_dicts()
+    order = ["distinct", "ead"]
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X("length:Q", title="words in a text", scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1)),
+        y=alt.Y("mean:Q", title="score", scale=alt.Scale(zero=False)),
+        color=alt.Color(
+            "score:N",
+            scale=alt.Scale(domain=order, range=list(PALETTE[2:4])),
+            legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
+        ),
+        tooltip=["score:N", "length:Q", alt.Tooltip("mean:Q", format=".4f"), alt.Tooltip("texts:Q", format=",")],
+    )
+    dots = base.mark_point(filled=True, size=45, opacity=1)
+    trend = base.transform_regression("length", "mean", groupby=["score"]).mark_line(strokeDash=[5, 4], strokeWidth=1.5)
+    return alt.layer(trend.encode(tooltip=alt.value(None)), dots).properties(width=_WIDTH, height=240)
+
+
+def meanings_chart(counts: pl.DataFrame, systems: Sequence[str]) -> Any:
+    """In how many contexts the responses fall into one group, two groups, and so on."""
+    shown = dict(zip(systems, shown_names(systems), strict=True))
+    rows = (
+        counts.with_columns(pl.col("system").replace_strict(shown))
+        .group_by("system", "groups", maintain_order=True)
+        .len("contexts")
+        .to_dicts()
+    )
+    order = list(shown.values())
+    return (
+        alt.Chart(inline(rows))
+        .mark_bar()
+        .encode(
+            x=alt.X("groups:O", title="groups of responses that mean much the same", axis=alt.Axis(labelAngle=0)),
+            xOffset=alt.XOffset("system:N", sort=order),
+            y=alt.Y("contexts:Q", title="contexts", axis=alt.Axis(tickMinStep=1)),
+            color=_colour(order),
+            tooltip=["system:N", "groups:O", "contexts:Q"],
+        )
+        .properties(width=_WIDTH, height=240)
+    )
+
+
+def plane_chart(
+    quality: Sequence[tuple[str, Score]], diversity: Sequence[tuple[str, Score]], systems: Sequence[str]
+) -> Any:
+    """Quality against diversity, a point a system; menus choose the metrics. Up and right is better on both axes."""
+    shown = dict(zip(systems, shown_names(systems), strict=True))
+    rows = [
+        {
+            "system": shown[good.system], "quality": one, "diversity": other, "x": good.value, "y": varied.value,
+            **{f"x{i}": end for i, end in enumerate(good.ci or (good.value, good.value))},
+            **{f"y{i}": end for i, end in enumerate(varied.ci or (varied.value, varied.value))},
+        }
+        for one, good in quality
+        for other, varied in diversity
+        if good.system == varied.system
+    ]  # fmt: skip
+    base = alt.Chart(inline(rows)).transform_filter("datum.quality == good && datum.diversity == varied")
+    colour = _colour(list(shown.values()))
+    x = alt.X("x:Q", title="quality →", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6))
+    y = alt.Y("y:Q", title="diversity →", scale=alt.Scale(zero=False))
+    tooltip = [
+        "system:N",
+        alt.Tooltip("x:Q", title="quality", format=".4f"),
+        alt.Tooltip("y:Q", title="diversity", format=".4f"),
+    ]
+    dots = base.mark_point(filled=True, size=110, opacity=1).encode(x=x, y=y, color=colour, tooltip=tooltip)
+    across = base.mark_rule(strokeWidth=2).encode(x=alt.X("x0:Q"), x2="x1:Q", y="y:Q", color=colour)
+    along = base.mark_rule(strokeWidth=2).encode(x="x:Q", y=alt.Y("y0:Q"), y2="y1:Q", color=colour)
+    menus = [
+        _menu("good", list(dict.fromkeys(name for name, _ in quality)), "quality "),
+        _menu("varied", list(dict.fromkeys(name for name, _ in diversity)), "diversity "),
+    ]
+    return alt.layer(across, along, dots).add_params(*menus).properties(width=340, height=300)
+
+
+def _menu(param: str, names: Sequence[str], label: str) -> alt.Parameter:
+    menu = alt.binding_select(options=list(names), name=label)
+    return alt.param(name=param, value=names[0], bind=menu)
 
 
 def to_spec(chart: Any) -> dict[str, Any]:

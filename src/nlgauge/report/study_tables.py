@@ -9,7 +9,7 @@ import polars as pl
 
 from nlgauge.data.writing import guard_formulas
 from nlgauge.errors import OptionError
-from nlgauge.report.tables import FORMATS, aligned, latex_table, markdown_table
+from nlgauge.report.tables import FORMATS, aligned, latex_table, markdown_table, one_line
 from nlgauge.studies.base import Row, Study
 
 _DIGITS = 2
@@ -77,11 +77,6 @@ def show(value: Any, digits: int = _DIGITS) -> str:
     if isinstance(value, Sequence) and value and all(isinstance(part, float) for part in value):
         return "[" + ", ".join(short(part, digits) for part in value) + "]"
     return ", ".join(show(part, digits) for part in value) or "-"
-
-
-def one_line(text: str) -> str:
-    """A name from a file, on one line: it must not break out of a table or a comment."""
-    return " ".join(text.split())
 
 
 def short(value: float, digits: int = _DIGITS) -> str:

@@ -1,23 +1,32 @@
-"""Scores as text, Markdown, LaTeX, CSV and JSON."""
+"""Scores and comparisons as text, Markdown, LaTeX, CSV, Parquet and JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from nlgauge.data.writing import guard_formulas
+from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import OptionError
 from nlgauge.metrics.comparison import Comparison
 from nlgauge.metrics.score import Score
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
+RESULT_FORMATS = (*FORMATS, "parquet")
+_ENDINGS = {
+    ".txt": "text", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".parquet": "parquet",
+}  # fmt: skip
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
+    "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
 
 
@@ -29,24 +38,127 @@ def unique_names(scores: Sequence[Score]) -> dict[str, str]:
     return {label: by_label[label] if names.count(by_label[label]) == 1 else label for label in labels}
 
 
-def render(scores: Sequence[Score], comparisons: Sequence[Comparison], form: str) -> str:
-    """Scores, and comparisons if there are any, in one of `FORMATS`."""
+@dataclass(frozen=True)
+class Sheet:
+    """One result, ready for every format: cells for readers, a frame and a document for programs."""
+
+    header: list[str]
+    rows: list[list[str]]
+    signatures: list[str]
+    frame: pl.DataFrame
+    document: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+def choose_format(form: str, output: Path | None) -> str:
+    """The format that was asked for, or the one that the output's name says, or text."""
+    chosen = form or ("text" if output is None else _ENDINGS.get(output.suffix, ""))
+    if not chosen and output is not None:
+        raise OptionError(f"{output}: the ending says no format; expected {', '.join(_ENDINGS)}, or --format")
+    if chosen not in RESULT_FORMATS:
+        raise OptionError(f"--format {chosen}; expected one of {', '.join(RESULT_FORMATS)}")
+    if chosen == "parquet" and output is None:
+        raise OptionError("--format parquet cannot be printed; expected a file for it, as in -o results.parquet")
+    return chosen
+
+
+def render(sheet: Sheet, form: str) -> str:
+    """A result in one of `FORMATS`."""
     if form == "json":
-        document: dict[str, Any] = {"scores": [score.to_dict() for score in scores]}
-        if comparisons:
-            document["comparisons"] = [comparison.to_dict() for comparison in comparisons]
-        return json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
+        return json.dumps(sheet.document, ensure_ascii=False, indent=2, allow_nan=False)
     if form == "csv":
-        return _csv(scores)
-    header, rows = _grid(scores, comparisons)
+        return guard_formulas(sheet.frame).write_csv().rstrip("\n")
     if form == "markdown":
-        return markdown_table(header, rows) + "\n\n" + "\n".join(f"- `{s}`" for s in _signatures(scores))
+        remarks = [*(f"`{signature}`" for signature in sheet.signatures), *sheet.notes]
+        return markdown_table(sheet.header, sheet.rows) + "\n\n" + "\n".join(f"- {remark}" for remark in remarks)
     if form == "latex":
-        return latex_table(header, rows, _signatures(scores))
+        return latex_table(sheet.header, sheet.rows, [*sheet.signatures, *sheet.notes])
     if form == "text":
-        notes = [f"  {signature}" for signature in _signatures(scores)]
-        return "\n".join([aligned(header, rows), "", "signatures", *notes])
+        notes = [f"  {signature}" for signature in sheet.signatures]
+        remarks = [f"note: {note}" for note in sheet.notes]
+        return "\n".join([aligned(sheet.header, sheet.rows), "", "signatures", *notes, *remarks])
     raise OptionError(f"format '{form}'; expected one of {', '.join(FORMATS)}")
+
+
+def write_sheet(sheet: Sheet, form: str, output: Path) -> None:
+    """A result as a file in one of `RESULT_FORMATS`, whole or not at all."""
+    if form == "parquet":
+        with atomic_path(output) as temporary:
+            sheet.frame.write_parquet(temporary)
+    else:
+        write_text(output, render(sheet, form) + "\n")
+
+
+def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
+    """Scores, a line a metric, and beside them the comparisons if there are any; `values` as in `results_document`."""
+    header, rows = _grid(scores, comparisons)
+    return Sheet(
+        header, rows, _signatures(scores), _score_frame(scores), results_document(scores, comparisons, values=values)
+    )
+
+
+def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
+    """Comparisons, a line each, with effect size and verdict."""
+    names = unique_names(scores)
+    header = ["metric", "first", "value", "second", "value", "difference", "interval", "p", "p (Holm)", "effect"]
+    rows = [
+        [
+            names[c.metric_label], one_line(c.first), number(c.first_value), one_line(c.second),
+            number(c.second_value), number(c.difference), interval(c.ci), p_value(c.p), p_value(c.p_holm),
+            "-" if c.effect is None else f"{c.effect:.2f}", one_line(c.verdict),
+        ]
+        for c in comparisons
+    ]  # fmt: skip
+    flat = [
+        {
+            "metric": c.metric_label, "first": c.first, "first_value": c.first_value, "second": c.second,
+            "second_value": c.second_value, "difference": c.difference, "ci_low": c.ci[0], "ci_high": c.ci[1],
+            "p": c.p, "p_holm": c.p_holm, "effect": c.effect, "n": c.n, "paired": c.paired,
+            "higher_is": c.higher_is, "verdict": c.verdict, "signature": c.signature,
+        }
+        for c in comparisons
+    ]  # fmt: skip
+    return Sheet(
+        [*header, "verdict"],
+        rows,
+        list(dict.fromkeys(c.signature for c in comparisons)),
+        pl.DataFrame(flat, schema_overrides={"effect": pl.Float64}, infer_schema_length=None),
+        results_document(scores, comparisons, values=values),
+    )
+
+
+def results_document(
+    scores: Sequence[Score], comparisons: Sequence[Comparison] = (), *, values: bool = False
+) -> dict[str, Any]:
+    """For JSON. With `values`, all that a later comparison needs: values of single sets, or of a corpus in parts.
+
+    `sets` has the ids of each system's sets, and hashes of their contexts; a score's `values` stand in their order.
+    """
+    entries = [score.to_dict() for score in scores]
+    document: dict[str, Any] = {"scores": entries}
+    if values:
+        sets: dict[str, Any] = {}
+        for score, entry in zip(scores, entries, strict=True):
+            frame = score.per_item
+            if frame is not None:
+                entry["values"] = [value if math.isfinite(value) else None for value in frame["value"].to_list()]
+                keys = {"id": frame["id"].to_list()}
+                if "context_hash" in frame.columns:
+                    keys["context"] = [f"{number:016x}" for number in frame["context_hash"].to_list()]
+                sets.setdefault(score.system, keys)
+            elif score.left_out is not None:
+                entry["left_out"] = {
+                    "values": score.left_out.values.tolist(), "sizes": score.left_out.sizes.tolist()
+                }  # fmt: skip
+        document["sets"] = sets
+    if comparisons:
+        document["comparisons"] = [comparison.to_dict() for comparison in comparisons]
+    return document
+
+
+def one_line(text: str) -> str:
+    """A name from a file, on one line: it must not break out of a table or a comment."""
+    return " ".join(text.split())
 
 
 def number(value: float) -> str:
@@ -84,7 +196,7 @@ def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[l
     against = {(c.metric_label, c.second): c for c in comparisons}
     header = ["metric"]
     for position, system in enumerate(systems):
-        header += [system, *(["interval"] if with_ci else [])]
+        header += [one_line(system), *(["interval"] if with_ci else [])]
         if position and comparisons:
             header += ["difference", "interval", "p", "p (Holm)"]
     header.append("higher is")
@@ -146,8 +258,8 @@ def latex_table(header: list[str], rows: list[list[str]], signatures: list[str])
     )
 
 
-def _csv(scores: Sequence[Score]) -> str:
-    frame = pl.DataFrame(
+def _score_frame(scores: Sequence[Score]) -> pl.DataFrame:
+    return pl.DataFrame(
         {
             "system": [score.system for score in scores],
             "metric": [score.label for score in scores],
@@ -160,7 +272,6 @@ def _csv(scores: Sequence[Score]) -> str:
         },
         schema_overrides={"ci_low": pl.Float64, "ci_high": pl.Float64},
     )
-    return guard_formulas(frame).write_csv().rstrip("\n")
 
 
 def per_item_table(scores: Sequence[Score]) -> pl.DataFrame:

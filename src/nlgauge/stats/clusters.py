@@ -85,10 +85,10 @@ def compare_metrics(
     p = np.ones((len(names), len(names)))
     for (better, worse), value in zip(pairs, pair_p, strict=True):
         p[better, worse] = p[worse, better] = value
-    return MetricComparison(names, [found[name] for name in names], p, _cluster(p, alpha), kind, alpha, correct)
+    return MetricComparison(names, [found[name] for name in names], p, cluster(p, alpha), kind, alpha, correct)
 
 
-def _cluster(p: Array, alpha: float) -> list[int]:
+def cluster(p: Array, alpha: float) -> list[int]:
     """Best first, a metric opens a new cluster when it differs from some member of the current one."""
     clusters: list[int] = []
     number, start = 1, 0

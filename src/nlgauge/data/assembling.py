@@ -1,0 +1,137 @@
+"""From columns to tables: which column is the text, which are the references, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from nlgauge.data.columns import Columns, Layout
+from nlgauge.data.tables import Items, Origin, ResponseSets, require_texts
+from nlgauge.errors import DataError
+
+Table = ResponseSets | Items
+Lines = Sequence[int] | np.ndarray[Any, Any]
+Extras = Literal["all"] | tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembly:
+    """What columns mean, and the name of their file for messages.
+
+    `extras` are the columns to keep beside those that play a part. `is_csv`: cells are text, and an empty one may be
+    none.
+    """
+
+    columns: Columns
+    extras: Extras = "all"
+    name: str | None = None
+    is_csv: bool = False
+
+    def frame_table(self, frame: pl.DataFrame, lines: Lines | None) -> Table:
+        """A frame as a table; a list column of texts stays as it is."""
+        layout = self.columns.resolve(frame.columns, self.name)
+        if layout.responses and frame[layout.responses].dtype == pl.List(pl.String):
+            parts = {old: new for new, old in layout.parts.items() if new != "references"}
+            kept = [name for name in frame.columns if name in parts or self._keeps(name, layout)]
+            return ResponseSets.from_polars(
+                frame.select(kept).rename(parts), origin=Origin(self.name, lines, layout.parts)
+            )
+        return self.table({name: frame[name].to_list() for name in frame.columns}, lines)
+
+    def table(self, data: Mapping[str, list[Any]], lines: Lines | None) -> Table:
+        """Columns as a table; `lines` has the place of each row in its file."""
+        layout = self.columns.resolve(list(data), self.name)
+        origin = Origin(self.name, lines, layout.parts)
+        if self.extras != "all":
+            for name in self.extras:
+                if name not in data:
+                    raise DataError(f"no such column; found {', '.join(data)}", file=self.name, column=name)
+        common: dict[str, Any] = {
+            "ids": data[layout.id] if layout.id else None,
+            "contexts": data[layout.context] if layout.context else None,
+            "systems": data[layout.system] if layout.system else None,
+            "columns": {name: values for name, values in data.items() if self._keeps(name, layout)},
+            "origin": origin,
+        }
+        if layout.text:
+            references = self._references(data, layout, origin)
+            return Items.of(data[layout.text], references=references, column=layout.text, **common)
+        if layout.responses:
+            return ResponseSets.of(data[layout.responses], column=layout.responses, **common)
+        sets = _gather_wide(data, layout, origin, self.is_csv)
+        return ResponseSets.of(sets, column=layout.wide[0], **common)
+
+    def split_references(self, values: Iterable[str | None]) -> list[list[str]]:
+        """One reference a value, or several with the separator between them."""
+        separator = self.columns.references_separator
+        texts = (value or "" for value in values)
+        return [_without_empty_end(text.split(separator) if separator else [text], "") for text in texts]
+
+    def _keeps(self, name: str, layout: Layout) -> bool:
+        if name in layout.claimed or name in layout.parts or name == "id":
+            return False
+        return self.extras == "all" or name in self.extras
+
+    def _references(self, data: Mapping[str, list[Any]], layout: Layout, origin: Origin) -> list[list[Any]] | None:
+        """The references of each row, at least one."""
+        if layout.wide_references:
+            for name in layout.wide_references:
+                require_texts(data[name], origin, name, allow_null=True)
+            rows = zip(*(data[name] for name in layout.wide_references), strict=True)
+            found: list[list[Any]] = [_without_empty_end(row, "" if self.is_csv else None) for row in rows]
+        elif layout.references is None:
+            return None
+        elif self.is_csv or layout.references_separator:
+            require_texts(data[layout.references], origin, "references", allow_null=True)
+            found = self.split_references(data[layout.references])
+        else:
+            values = data[layout.references]
+            found = [value if isinstance(value, list) else [] if value is None else [value] for value in values]
+        ids = data[layout.id] if layout.id else range(len(found)) if origin.lines is None else origin.lines
+        refuse_bare(found, ids, origin, layout.references or layout.wide_references[0])
+        return found
+
+
+def refuse_bare(references: list[list[Any]], ids: Any, origin: Origin, column: str | None = None) -> None:
+    """An item without a reference is an error that names it."""
+    bare = next((row for row, some in enumerate(references) if not some), None)
+    if bare is not None:
+        way_out = "; to read the file without references: --references ''" if column else ""
+        raise origin.error(bare, f"item '{ids[bare]}' has no reference; expected at least one{way_out}", column)
+
+
+def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, is_csv: bool) -> list[list[Any]]:
+    columns = [data[name] for name in layout.wide]
+    if not is_csv:
+        for name in layout.wide:
+            require_texts(data[name], origin, name, allow_null=True)
+    sets = [list(row) for row in zip(*columns, strict=True)]
+    empty = "" if is_csv else None
+    for row, responses in enumerate(sets):
+        if empty not in responses:
+            continue
+        if is_csv and layout.empty_cells == "keep":
+            continue
+        if layout.empty_cells == "drop":
+            sets[row] = [response for response in responses if response != empty]
+            continue
+        column = layout.wide[responses.index(empty)]
+        if is_csv:
+            message = (
+                "the cell is empty, which may be an empty response or none; say which with --empty-cells keep or "
+                "--empty-cells drop"
+            )
+        else:
+            message = f"ragged row: this response is missing; expected {len(columns)} (or --empty-cells drop)"
+        raise origin.error(row, message, column)
+    return sets
+
+
+def _without_empty_end(cells: Sequence[Any], empty: str | None) -> list[Any]:
+    """The cells up to the last that is not empty."""
+    last = next((place for place in range(len(cells), 0, -1) if cells[place - 1] != empty), 0)
+    return list(cells[:last])

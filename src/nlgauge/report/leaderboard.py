@@ -1,0 +1,360 @@
+"""The leaderboard: systems ranked metric by metric, from result files, with those that cannot be told apart marked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from nlgauge._version import __version__
+from nlgauge.errors import DataError
+from nlgauge.metrics.comparison import SIGNIFICANT, compare
+from nlgauge.metrics.score import HigherIs, Interval, ItemValues, RowKeys, Score
+from nlgauge.metrics.signature import Signature
+from nlgauge.report.tables import Sheet, interval, number, one_line
+from nlgauge.stats.clusters import cluster
+from nlgauge.stats.jackknife import LeftOut
+from nlgauge.stats.paired import holm
+
+_WRITE_IT = "expected a result file: nlgauge score FILE... -o results.json"
+
+
+class _Keys(msgspec.Struct):
+    id: list[str]
+    context: list[str] | None = None
+
+
+class _LeftOut(msgspec.Struct):
+    values: list[float]
+    sizes: list[float]
+
+
+class _Entry(msgspec.Struct):
+    name: str
+    label: str
+    system: str
+    value: float | None
+    n: int
+    higher_is: HigherIs
+    signature: str
+    ci: tuple[float, float] | None = None
+    excluded: int = 0
+    values: list[float | None] | None = None
+    left_out: _LeftOut | None = None
+
+
+class _Document(msgspec.Struct):
+    scores: list[_Entry]
+    sets: dict[str, _Keys] | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """The scores of one result file."""
+
+    file: str
+    scores: tuple[Score, ...]
+
+    @property
+    def contexts(self) -> frozenset[Any]:
+        """What two files on the same contexts share: contexts, else ids, else the sizes of a corpus' parts."""
+        frames = [score.per_item for score in self.scores if score.per_item is not None]
+        if frames:
+            key = "context_hash" if all("context_hash" in frame.columns for frame in frames) else "id"
+            return frozenset((key, one) for frame in frames for one in frame[key].to_list())
+        return frozenset(tuple(s.left_out.sizes.tolist()) for s in self.scores if s.left_out is not None)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One system by one metric on one dataset; `rank` 1 is best, equal values share the mean of their ranks.
+
+    Systems of one `cluster` cannot be told apart; None where the metric allows no test. `mean_rank` is over all
+    datasets, None where the system is not ranked on all.
+    """
+
+    dataset: str
+    score: Score
+    rank: float
+    cluster: int | None
+    mean_rank: float | None = None
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Places, metric by metric and dataset by dataset, best first; notes say what was left out and why."""
+
+    places: tuple[Place, ...]
+    datasets: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_results(path: str | Path) -> Results:
+    """The scores that `nlgauge score ... -o results.json` wrote, with the values that a comparison needs."""
+    place = Path(path)
+    if not place.is_file():
+        raise DataError(f"no such file; {_WRITE_IT}", file=str(path))
+    try:
+        document = msgspec.json.decode(place.read_bytes(), type=_Document)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataError(f"is no result of NLGauge ({error}); {_WRITE_IT}", file=str(path)) from error
+    if document.sets is None:
+        raise DataError(f"has no values of single sets, so systems cannot be compared; {_WRITE_IT}", file=str(path))
+    if not document.scores:
+        raise DataError(f"has no scores; {_WRITE_IT}", file=str(path))
+    return Results(str(path), tuple(_score(entry, document.sets, str(path)) for entry in document.scores))
+
+
+def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
+    about = f"{entry.label} of '{entry.system}'"
+    if entry.value is None:
+        raise DataError(f"{about} has no number as its value, and cannot be ranked; leave it out", file=file)
+    items = None
+    if entry.values is not None:
+        keys = sets.get(entry.system)
+        if keys is None or len(keys.id) != len(entry.values) or len(keys.context or keys.id) != len(keys.id):
+            raise DataError(f"{about} has values that do not match the ids of its sets; {_WRITE_IT}", file=file)
+        values = np.array([math.nan if value is None else value for value in entry.values], dtype=np.float64)
+        items = ItemValues((RowKeys(pl.Series("id", keys.id, dtype=pl.String), _hashes(keys, file)),), (values,))
+    left_out = None
+    if entry.left_out is not None:
+        parts, sizes = np.array(entry.left_out.values), np.array(entry.left_out.sizes)
+        if len(parts) != len(sizes):
+            raise DataError(f"{about} has {len(parts)} values of parts and {len(sizes)} sizes; {_WRITE_IT}", file=file)
+        left_out = LeftOut(parts, sizes)
+    return Score(
+        name=entry.name,
+        label=entry.label,
+        value=entry.value,
+        n=entry.n,
+        signature=Signature.parse(entry.signature),
+        higher_is=entry.higher_is,
+        ci=entry.ci,
+        items=items,
+        left_out=left_out,
+        excluded=entry.excluded,
+        system=entry.system,
+    )
+
+
+def _hashes(keys: _Keys, file: str) -> Any:
+    if keys.context is None:
+        return None
+    try:
+        return np.array([int(text, 16) for text in keys.context], dtype=np.uint64)
+    except (ValueError, OverflowError) as error:
+        raise DataError(f"has a context that is no hash ({error}); {_WRITE_IT}", file=file) from error
+
+
+def leaderboard(
+    results: Sequence[Results], names: Mapping[str, str] | None = None, *, how: Interval | None = None
+) -> Leaderboard:
+    """Rank the systems of all results, dataset by dataset.
+
+    Files about the same contexts belong to one dataset, called after the first of them, unless `names` says of a file
+    which dataset it belongs to. Every two systems are compared as `compare` does, with Holm's correction over the pairs
+    of one metric on one dataset.
+    """
+    datasets = _datasets(results, names or {})
+    notes = _version_notes(results)
+    chosen = _same_signatures(datasets, notes)
+    places: list[Place] = []
+    for label in chosen:
+        for dataset, files in datasets.items():
+            scores = [score for result in files for score in result.scores if score.label == label]
+            if len(scores) == 1:
+                notes.append(f"{label} was measured of '{scores[0].system}' alone on {dataset}: no ranks")
+            elif scores:
+                places += _ranked(dataset, scores, how or Interval(), notes)
+    if not places:
+        raise DataError(
+            "no metric was measured of two systems on the same contexts; expected results of several systems on the "
+            "same contexts, as nlgauge score a.jsonl b.jsonl -o results.json writes them"
+        )
+    return Leaderboard(_with_means(places, list(datasets), notes), tuple(datasets), tuple(dict.fromkeys(notes)))
+
+
+def _datasets(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, list[Results]]:
+    stems = [Path(result.file).name.split(".")[0] for result in results]
+    called: dict[frozenset[Any], str] = {}
+    datasets: dict[str, list[Results]] = {}
+    for result, stem in zip(results, stems, strict=True):
+        own = stem if stems.count(stem) == 1 else result.file
+        name = names.get(result.file) or (called.setdefault(result.contexts, own) if result.contexts else own)
+        datasets.setdefault(name, []).append(result)
+    for name, files in datasets.items():
+        seen: dict[tuple[str, str], str] = {}
+        for result in files:
+            for score in result.scores:
+                other = seen.setdefault((score.system, score.label), result.file)
+                if other != result.file:
+                    raise DataError(
+                        f"{other} and {result.file} both have {score.label} of '{score.system}' on the same contexts "
+                        f"({name}); leave one out, or say which dataset a file belongs to: NAME={result.file}"
+                    )
+    return datasets
+
+
+def _version_notes(results: Sequence[Results]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for result in results:
+        for version in dict.fromkeys(score.signature.version for score in result.scores):
+            found.setdefault(version, []).append(result.file)
+    if set(found) == {__version__}:
+        return []
+    listed = ", ".join(f"{version} ({', '.join(files)})" for version, files in found.items())
+    return [f"results come from NLGauge {listed}, and this is {__version__}; numbers may differ: score again with one"]
+
+
+def _same_signatures(datasets: Mapping[str, Sequence[Results]], notes: list[str]) -> list[str]:
+    """Labels of the metrics that all systems have with one signature; a metric that has none in common is refused."""
+    made: dict[str, dict[tuple[str, str], dict[tuple[str, str], str]]] = {}
+    for dataset, files in datasets.items():
+        for result in files:
+            for score in result.scores:
+                variant = (score.label, str(Signature(score.signature.name, score.signature.options, version="")))
+                made.setdefault(score.name, {}).setdefault(variant, {})[dataset, score.system] = result.file
+    labels = []
+    for name, variants in made.items():
+        measured = {key for places in variants.values() for key in places}
+        common = [variant for variant, places in variants.items() if len(places) == len(measured)]
+        if not common:
+            raise DataError(_what_differs(name, variants))
+        labels += [label for label, _ in common]
+        notes += [
+            f"{label} is left out: only some of the systems have it"
+            for label, _ in variants
+            if (label, _) not in common
+        ]
+    return labels
+
+
+def _what_differs(name: str, variants: Mapping[tuple[str, str], Mapping[tuple[str, str], str]]) -> str:
+    options = {variant: Signature.parse(variant[1]).options for variant in variants}
+    keys = dict.fromkeys(key for given in options.values() for key in given)
+    differing = [key for key in keys if len({given.get(key) for given in options.values()}) > 1]
+    listed = "; ".join(
+        ", ".join(f"{key}:{options[variant].get(key, '-')}" for key in differing)
+        + f" in {', '.join(dict.fromkeys(places.values()))}"
+        for variant, places in variants.items()
+    )
+    return (
+        f"{name} was not measured in the same way: {listed}; a leaderboard needs one signature of a metric for all "
+        "systems; score them again with the same options"
+    )
+
+
+def _ranked(dataset: str, scores: list[Score], how: Interval, notes: list[str]) -> list[Place]:
+    sign = -1 if scores[0].higher_is in ("more diverse", "better") else 1
+    ordered = sorted(scores, key=lambda score: (sign * score.value, score.system))
+    values = [score.value for score in ordered]
+    ranks = [values.index(value) + (values.count(value) + 1) / 2 for value in values]
+    clusters: list[int | None] = [None] * len(ordered)
+    if any(score.items is None and score.left_out is None for score in ordered):
+        notes.append(f"{ordered[0].label} on {dataset} has no interval, so its ranks come without a test")
+    else:
+        pairs = list(combinations(range(len(ordered)), 2))
+        found = holm(np.array([compare(ordered[i], ordered[j], interval=how).p for i, j in pairs]))
+        p = np.ones((len(ordered), len(ordered)))
+        for (i, j), value in zip(pairs, found, strict=True):
+            p[i, j] = p[j, i] = value
+        clusters = list(cluster(p, SIGNIFICANT))
+    return [Place(dataset, score, rank, cluster) for score, rank, cluster in zip(ordered, ranks, clusters, strict=True)]
+
+
+def _with_means(places: list[Place], datasets: list[str], notes: list[str]) -> tuple[Place, ...]:
+    """Places with mean ranks, in their order; a system that is not on all datasets has none."""
+    if len(datasets) == 1:
+        return tuple(places)
+    ranks: dict[tuple[str, str], list[float]] = {}
+    for place in places:
+        ranks.setdefault((place.score.label, place.score.system), []).append(place.rank)
+    for (label, system), found in ranks.items():
+        if len(found) < len(datasets):
+            notes.append(f"'{system}' has {label} on {len(found)} of {len(datasets)} datasets: no mean rank")
+    made = []
+    for place in places:
+        found = ranks[place.score.label, place.score.system]
+        mean = sum(found) / len(found) if len(found) == len(datasets) else None
+        made.append(Place(place.dataset, place.score, place.rank, place.cluster, mean))
+    return tuple(made)
+
+
+def leaderboard_sheet(board: Leaderboard) -> Sheet:
+    """The leaderboard for every format: a line a place, or a line a system with its ranks on several datasets."""
+    header, rows = _places(board) if len(board.datasets) == 1 else _side_by_side(board)
+    flat = [
+        {
+            "dataset": place.dataset,
+            "metric": place.score.label,
+            "system": place.score.system,
+            "rank": place.rank,
+            "cluster": place.cluster,
+            "value": place.score.value,
+            "ci_low": None if place.score.ci is None else place.score.ci[0],
+            "ci_high": None if place.score.ci is None else place.score.ci[1],
+            "n": place.score.n,
+            "mean_rank": place.mean_rank,
+            "higher_is": place.score.higher_is,
+            "signature": str(place.score.signature),
+        }
+        for place in board.places
+    ]
+    kinds = {"cluster": pl.Int64, "ci_low": pl.Float64, "ci_high": pl.Float64, "mean_rank": pl.Float64}
+    return Sheet(
+        header,
+        rows,
+        list(dict.fromkeys(str(place.score.signature) for place in board.places)),
+        pl.DataFrame(flat, schema_overrides=kinds, infer_schema_length=None),
+        {"leaderboard": flat, "notes": list(board.notes)},
+        tuple(one_line(note) for note in board.notes),
+    )
+
+
+def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [
+            place.score.label, _rank(place.rank), _cell(place.cluster), one_line(place.score.system),
+            number(place.score.value), interval(place.score.ci), str(place.score.n), place.score.higher_is,
+        ]
+        for place in board.places
+    ]  # fmt: skip
+    return ["metric", "rank", "cluster", "system", "value", "interval", "n", "higher is"], rows
+
+
+def _side_by_side(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+    header = ["metric", "mean rank", "system"]
+    for dataset in board.datasets:
+        header += [one_line(dataset), "rank", "cluster"]
+    found = {(place.score.label, place.score.system, place.dataset): place for place in board.places}
+    systems = dict.fromkeys((place.score.label, place.score.system) for place in board.places)
+    labels = list(dict.fromkeys(label for label, _ in systems))
+    means = {(place.score.label, place.score.system): place.mean_rank for place in board.places}
+    ordered = sorted(
+        systems, key=lambda key: (labels.index(key[0]), math.inf if means[key] is None else means[key], key[1])
+    )
+    rows = []
+    for label, system in ordered:
+        row = [label, _cell(means[label, system], ".2f"), one_line(system)]
+        for dataset in board.datasets:
+            place = found.get((label, system, dataset))
+            row += ["-"] * 3 if place is None else [number(place.score.value), _rank(place.rank), _cell(place.cluster)]
+        rows.append(row)
+    return [*header, "higher is"], [
+        [*row, next(place.score.higher_is for place in board.places if place.score.label == row[0])] for row in rows
+    ]
+
+
+def _rank(rank: float) -> str:
+    return f"{rank:g}"
+
+
+def _cell(value: float | None, form: str = "") -> str:
+    return "-" if value is None else format(value, form)
