@@ -65,7 +65,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/mypy
 
 test: lint $(VENV)/.models $(VENV)/.test-data
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 15
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py

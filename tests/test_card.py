@@ -18,6 +18,7 @@ from nlgauge.report.power import power_of
 from nlgauge.report.printing import print_page
 from nlgauge.report.summary import summarise
 from nlgauge.report.texts import clipped, visible
+from tests import helpers
 
 WORDS = tuple(f"word{i}" for i in range(300))
 
@@ -149,8 +150,10 @@ def test_content_is_measured_by_default_or_its_model_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NLGAUGE_MODELS", str(tmp_path / "no models"))
-    monkeypatch.setenv("NLGAUGE_CACHE", str(tmp_path / "cache"))
-    found = document(make_sets(tmp_path / "one.jsonl", contexts=6), output=tmp_path / "report.json")
+    make_sets(tmp_path / "one.jsonl", contexts=6)
+    done = helpers.nlgauge("report", "one.jsonl", "-o", "report.json", cwd=tmp_path, cache=tmp_path / "cache")
+    assert done.code == 0, done.err
+    found = json.loads((tmp_path / "report.json").read_text())
     assert found["questions"][0]["question"] == "Is the wording varied?"
     missing = {missing["what"]: missing["reason"] for missing in found["not_measured"]}
     assert missing["content"] == "model 'minilm' is not on this machine; run: nlgauge models fetch minilm"
