@@ -404,8 +404,8 @@ def _conclude(card: TrainingCard, out: Path, format: str) -> None:
 def _print_measures(measures: dict[str, Any]) -> None:
     print(f"accuracy          {measures['accuracy']:.3f} on held-out texts; guessing gives .5")
     if "auc" in measures:
-        print(f"area under curve  {measures['auc']:.3f}")
+        print(f"area under curve  {measures['auc']:.3f}; of negatives that one technique alone made:")
         for technique, area in measures["auc_by_technique"].items():
-            print(f"  {technique + ' alone':<16}{'none held out' if area is None else format(area, '.3f')}")
+            print(f"  {technique:<16}{'none held out' if area is None else format(area, '.3f')}")
     for part, (low, high) in measures.get("ranges", {}).items():
         print(f"{part:<18}{low:.3f} to {high:.3f}")
