@@ -325,9 +325,9 @@ def _techniques_part() -> str:
             rows.append([corpus, technique, str(len(texts)), show(area)])
     return (
         "## What UNION learnt of its own techniques\n\nArea under the ROC curve, held-out stories against those that "
-        "one technique alone made worse. The published mixture repeats something in one negative of ten, mostly beside "
-        "another technique, and a few thousand stories are too few to learn it from: hence UNION's blindness to "
-        f"repetition above.\n\n{table(['corpus', 'technique', 'negatives', 'area'], rows)}\n"
+        "one technique alone made worse. An area near .5 means that the technique was not learnt; the published "
+        "mixture draws repetition with weight .1, mostly beside other techniques, so that few training stories show it "
+        f"alone.\n\n{table(['corpus', 'technique', 'negatives', 'area'], rows)}\n"
     )
 
 

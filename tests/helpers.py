@@ -14,6 +14,18 @@ import zstandard
 COMMAND = (sys.executable, "-m", "nlgauge.cli.main")
 PACKINGS = ("", ".gz", ".gz in members", ".zst", ".zst in frames")
 
+# What the logs in `data/logs` ask and answer.
+QUESTIONS = {
+    "rain": "It has been raining all week. What shall we do on Sunday?",
+    "cake": "I baked a cake for you. How do you like it?",
+    "bus": "The last bus has just left. How do we get home?",
+}
+ANSWERS = {
+    "rain": ["Let us go to the museum.", "Let us go to the library and read all day."],
+    "cake": ["It is lovely, thank you!", "It is lovely, but a little sweet."],
+    "bus": ["We can walk, it is not far.", "We can call a taxi."],
+}
+
 
 @dataclass(frozen=True)
 class Outcome:

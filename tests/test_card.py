@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from nlgauge.cli.main import app
 from nlgauge.errors import DataError, MissingExtra, NLGaugeError, OptionError, OutputError
 from nlgauge.metrics.comparison import Comparison
-from nlgauge.report.power import power_of
+from nlgauge.metrics.power import power_of
 from nlgauge.report.printing import print_page
 from nlgauge.report.summary import summarise
 from nlgauge.report.texts import clipped, visible

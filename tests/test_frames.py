@@ -13,17 +13,8 @@ import pytest
 from nlgauge.data import Columns, Items, ResponseSets, read
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.scoring import score
+from tests.helpers import ANSWERS, QUESTIONS
 
-QUESTIONS = {
-    "rain": "It has been raining all week. What shall we do on Sunday?",
-    "cake": "I baked a cake for you. How do you like it?",
-    "bus": "The last bus has just left. How do we get home?",
-}
-ANSWERS = {
-    "rain": ["Let us go to the museum.", "Let us go to the library and read all day."],
-    "cake": ["It is lovely, thank you!", "It is lovely, but a little sweet."],
-    "bus": ["We can walk, it is not far.", "We can call a taxi."],
-}
 FRAME = pl.DataFrame(
     {
         "id": list(QUESTIONS),

@@ -23,19 +23,9 @@ from nlgauge.data.plain_tables import read_table
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.scoring import score
 from tests.conftest import ROOT
-from tests.helpers import nlgauge, packed
+from tests.helpers import ANSWERS, QUESTIONS, nlgauge, packed
 
 LOGS = ROOT / "tests" / "data" / "logs"
-QUESTIONS = {
-    "rain": "It has been raining all week. What shall we do on Sunday?",
-    "cake": "I baked a cake for you. How do you like it?",
-    "bus": "The last bus has just left. How do we get home?",
-}
-ANSWERS = {
-    "rain": ["Let us go to the museum.", "Let us go to the library and read all day."],
-    "cake": ["It is lovely, thank you!", "It is lovely, but a little sweet."],
-    "bus": ["We can walk, it is not far.", "We can call a taxi."],
-}
 REFERENCES = {
     "rain": ["Let us stay at home and play cards.", "How about the cinema?"],
     "cake": ["It is wonderful, thank you!"],

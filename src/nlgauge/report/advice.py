@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nlgauge.metrics.comparison import Comparison
+from nlgauge.metrics.power import POWER, power_of
 from nlgauge.metrics.score import Score
 from nlgauge.report.lengths import FEWEST_LENGTHS, FEWEST_TEXTS, LengthGap, ead_declines
-from nlgauge.report.power import POWER, power_of
 from nlgauge.report.questions import question_of
 from nlgauge.report.summary import is_significant
 from nlgauge.report.tables import number

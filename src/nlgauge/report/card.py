@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlgauge.metrics.comparison import Comparison
+from nlgauge.metrics.power import Power, power_of
 from nlgauge.metrics.score import Interval, Score
 from nlgauge.report.advice import Advice, Situation, advise
 from nlgauge.report.evidence import Evidence, evidence_for
 from nlgauge.report.examples import Examples, examples_of
 from nlgauge.report.lengths import length_gaps, own_length_bias
 from nlgauge.report.meanings import Meanings, meanings_of
-from nlgauge.report.power import Power, power_of
 from nlgauge.report.questions import QUESTIONS, Question, encoder_of, question_of
 from nlgauge.report.repeats import Repeats, repeats_of
 from nlgauge.report.results import Result

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge.data.tables import Items
+from nlgauge.metrics.comparison import SIGNIFICANT
 from nlgauge.report.texts import Texts, lengths_by_context
 from nlgauge.stats.paired import paired_permutation
 from nlgauge.studies.length_bias import NOTABLE_CHANGE, LengthBias, length_bias
@@ -17,7 +18,6 @@ FEWEST_LENGTHS = 5
 FEWEST_TEXTS = 20
 _MOST_TEXTS = 2000
 _NOTABLE_RATIO = 1.05
-_SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def length_gaps(texts: Texts) -> list[LengthGap]:
         both = base.join(mine, on="id", suffix="_2")
         if len(both) == len(base) == len(mine) and len(both) > 1:
             p = paired_permutation(both["words"].to_numpy(), both["words_2"].to_numpy(), resamples=2000)
-            if p >= _SIGNIFICANT:
+            if p >= SIGNIFICANT:
                 continue
         gaps.append(LengthGap(first, other, means))
     return gaps

@@ -11,12 +11,12 @@ from typing import Any
 
 from nlgauge._version import __version__
 from nlgauge.drawing import colours, safe_json, vega_bundle
+from nlgauge.metrics.power import POWER
 from nlgauge.report import charts
 from nlgauge.report.card import Card, Measured
 from nlgauge.report.evidence import Evidence, shipped
 from nlgauge.report.examples import Example, Examples
 from nlgauge.report.meanings import ALIKE
-from nlgauge.report.power import POWER
 from nlgauge.report.questions import QUESTIONS, direction
 from nlgauge.report.study_tables import short, show
 from nlgauge.report.summary import is_significant
