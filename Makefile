@@ -7,7 +7,7 @@ export NLGAUGE_DATA
 # Test files that run side by side; each needs some 3 GB of memory.
 JOBS ?= 2
 
-.PHONY: help demo test lint bench papers clean
+.PHONY: help demo test lint bench papers docs clean
 
 help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
@@ -15,6 +15,7 @@ help:
 	@echo "make lint   ruff and mypy --strict"
 	@echo "make bench  compare speed and memory with other packages (an hour; asks for 40 GB of free disk)"
 	@echo "make papers redo the tables that the research data allows, into docs/papers/ (NLGAUGE_DATA names the data)"
+	@echo "make docs   build the site of the docs into build/site"
 	@echo "make clean  remove .venv and everything that was built"
 
 $(BIN)/python:
@@ -36,7 +37,7 @@ $(VENV)/.models: | $(VENV)/.installed
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet -e '.[models,nlp,annotate,test,lint]'
+	$(BIN)/python -m pip install --quiet -e '.[models,nlp,annotate,docs,test,lint]'
 	scripts/test-packages
 	@touch $@
 
@@ -89,6 +90,14 @@ papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/python -m papers.content_metric
 	$(BIN)/python -m papers.evidence
 
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m mkdocs build --strict
+	@echo "Open build/site/index.html in a browser."
+
 clean:
-	rm -rf $(VENV) demo bench .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo bench build/site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

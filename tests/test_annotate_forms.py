@@ -221,7 +221,7 @@ def test_a_bad_form_is_refused_with_its_file_and_place(
 
 
 def test_pairs_need_a_page_that_shows_them(tmp_path: Path) -> None:
-    text = (ROOT / "src/nlgauge/annotate/forms/sim-hds.toml").read_text()
+    text = (ROOT / "src/nlgauge/data/forms/sim-hds.toml").read_text()
     for old, new, said in (
         ('show = ["context", "pair"]', 'show = ["context"]', "in a step that does not show pairs"),
         ('per = "pair"', 'per = "unit"', "found show 'pair' without a question about pairs"),

@@ -19,14 +19,10 @@ from nlgauge.metrics.registry import _BUILT_IN, create_metric
 from nlgauge.metrics.score import Interval
 from tests.conftest import ROOT
 
-NEED_MORE = ("column", "mauve", "sts-div", "meteor-nltk", "bleurt", "union", "ruber")
+NEED_MORE = ("column", "mauve", "sts-div", "meteor-nltk", "bleurt", "union", "ruber", "llm-judge")
 WORD_VECTORS = ("embed-average", "vector-extrema", "greedy")
 VARIANTS = [
-    *(
-        name
-        for name in _BUILT_IN
-        if name not in ("column", "mauve", "sts-div", "meteor-nltk", "bleurt", "union", "ruber", *WORD_VECTORS)
-    ),
+    *(name for name in _BUILT_IN if name not in (*NEED_MORE, *WORD_VECTORS)),
     *(f"{name}:vectors=vectors.txt" for name in WORD_VECTORS),
     *(f"{name}:vectors=minilm" for name in WORD_VECTORS),
     "bleurt:model=cross-encoder",

@@ -9,12 +9,10 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from importlib import resources
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
@@ -22,8 +20,9 @@ from typing import Any, Literal, NoReturn, get_args, get_origin, get_type_hints
 import msgspec
 
 from nlgauge.annotate.units import Per, Shape, Unit, is_storable
-from nlgauge.data.files import decode_utf8
-from nlgauge.errors import DataError, UnknownName
+from nlgauge.data.forms import form_names as form_names
+from nlgauge.data.forms import read_form
+from nlgauge.errors import DataError
 
 Widget = Literal["scale", "choice", "ranking", "text", "span", "number"]
 Shown = Literal["context", "first", "responses", "items", "pair"]
@@ -235,31 +234,9 @@ def bounds(question: Question) -> tuple[int, int]:
     return question.min, question.max
 
 
-def form_names() -> list[str]:
-    """The forms that come with NLGauge."""
-    folder = resources.files("nlgauge.annotate") / "forms"
-    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
-
-
 def load_form(name_or_path: str | Path) -> Form:
     """A form that comes with NLGauge, by name, or a user's own, by path."""
-    name = str(name_or_path)
-    if name in form_names():
-        data = (resources.files("nlgauge.annotate") / "forms" / f"{name}.toml").read_bytes()
-    elif name.endswith(".toml") or Path(name).is_file():
-        try:
-            data = Path(name).read_bytes()
-        except OSError as error:
-            raise DataError(
-                f"cannot be read: {error.strerror or error}; expected a form file, or one of {', '.join(form_names())}",
-                file=name,
-            ) from error
-    else:
-        raise UnknownName.among("form", name, form_names(), "A form of your own is a file whose name ends in .toml.")
-    try:
-        return _read(tomllib.loads(decode_utf8(data, file=name, first_line=1)), name)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"{error}; expected a TOML file, as docs/forms.md describes it", file=name) from error
+    return _read(read_form(name_or_path), str(name_or_path))
 
 
 def _read(raw: Any, file: str) -> Form:

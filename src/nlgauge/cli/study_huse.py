@@ -34,7 +34,7 @@ Judge = Annotated[
     str,
     typer.Option(
         help="Who judged: people, a name for whatever made the column, or a scorer to run (relevance:minilm, "
-        "llm:smollm2). Results say so."
+        "llm:smollm2, llm-judge:model=URL#NAME). Results say so."
     ),
 ]
 Neighbours = Annotated[int, typer.Option("-k", help="Neighbours.")]

@@ -42,6 +42,7 @@ _BUILT_IN = {
     "union": "nlgauge.metrics.union:Union",
     "ruber": "nlgauge.metrics.ruber:Ruber",
     "relatedness": "nlgauge.metrics.relatedness:Relatedness",
+    "llm-judge": "nlgauge.metrics.llm_judge:LlmJudge",
     "column": "nlgauge.metrics.column:ColumnMetric",
 }
 _DIALOG_BLEU = tuple(f"bleu:n={n},case=lower" for n in range(1, 5))

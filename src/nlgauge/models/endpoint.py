@@ -1,4 +1,4 @@
-"""Language models behind an address that speaks the OpenAI completions protocol (vLLM, llama.cpp, hosted services).
+"""Language models behind an address that speaks the OpenAI protocol (vLLM, llama.cpp, hosted services).
 
 Scoring asks for an echo of prompt and text with log-probabilities (`echo`, `max_tokens: 0`, or 1 where 0 is refused),
 and falls back to vLLM's `prompt_logprobs`; llama.cpp's server has neither and is asked token by token
@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 from urllib.parse import urldefrag
 
@@ -36,6 +37,14 @@ from nlgauge.models.language import (
 DIALECTS = ("auto", "openai", "llama.cpp")
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a chat model said; `refused` where the server says that this is a refusal, or what a filter left."""
+
+    text: str
+    refused: bool
 
 
 class EndpointModel(LanguageModel):
@@ -77,7 +86,7 @@ class EndpointModel(LanguageModel):
         self._workers = requests_at_once
         self._llama = LlamaServer(self._http)
         self._dialect = dialect
-        self._least_tokens, self._echoes = 0, True
+        self._least_tokens, self._echoes, self._renamed = 0, True, False
         self.start_context, self.end_token, self.window = start_context, end_token, window
         try:
             self.model = self._http.model = model or self._only_model()
@@ -151,6 +160,33 @@ class EndpointModel(LanguageModel):
                 raise self._http.error("an answer without text", "choices[0].text", "check that it serves completions")
             return sampling.cut(text)
 
+        distinct = list(dict.fromkeys(jobs))
+        done = dict(zip(distinct, self._in_parallel(run, distinct), strict=True))
+        return [done[job] for job in jobs]
+
+    def chat(self, conversations: Sequence[tuple[str, str]], sampling: Sampling, seeds: Sequence[int]) -> list[Reply]:
+        """One reply to every pair of instructions (the role `system`) and message (the role `user`), and its seed.
+
+        Of `sampling`, temperature and length are sent. Every seed is asked for on its own, at temperature 0 too, and
+        kept on its own, whatever the server makes of it.
+        """
+        check_to_generate([text for pair in conversations for text in pair], [seed for seed in seeds for _ in range(2)])
+
+        def run(job: tuple[tuple[str, str], int]) -> Reply:
+            (instructions, message), seed = job
+            roles = [{"role": "system", "content": instructions}, {"role": "user", "content": message}]
+            request: Request = {"model": self.model, "messages": roles, "n": 1}
+            request |= {"temperature": sampling.temperature, "seed": seed}
+            choice = self._http.choice(self._complete_chat(request, sampling.max_new_tokens))
+            said = choice.get("message")
+            text = (said.get("refusal") or said.get("content") or "") if isinstance(said, dict) else None
+            if not isinstance(said, dict) or not isinstance(text, str):
+                raise self._http.error(
+                    "an answer without a message of text", "choices[0].message.content", "check that it serves chats"
+                )
+            return Reply(text, refused=bool(said.get("refusal")) or choice.get("finish_reason") == "content_filter")
+
+        jobs = [(pair, int(seed)) for pair, seed in zip(conversations, seeds, strict=True)]
         distinct = list(dict.fromkeys(jobs))
         done = dict(zip(distinct, self._in_parallel(run, distinct), strict=True))
         return [done[job] for job in jobs]
@@ -236,11 +272,27 @@ class EndpointModel(LanguageModel):
         self._least_tokens = 1
         return self._complete(self._echo_request(whole))
 
+    def _complete_chat(self, request: Request, length: int) -> Any:
+        """The answer to a chat; some services call the limit of its length `max_completion_tokens`, and say so."""
+        path, estimate = "chat/completions", sum(len(one["content"]) for one in request["messages"]) // 4 + 1 + length
+        renamed = {**request, "max_completion_tokens": length}
+        if not self._renamed and self._http.kept(renamed) is None:
+            try:
+                return self._remembered({**request, "max_tokens": length}, estimate, path)
+            except Refused as error:
+                if "max_completion_tokens" not in str(error):
+                    raise
+            self._renamed = True
+        return self._remembered(renamed, estimate, path)
+
     def _complete(self, request: Request) -> Any:
+        return self._remembered(request, len(request["prompt"]) // 4 + 1 + request["max_tokens"], "completions")
+
+    def _remembered(self, request: Request, estimate: int, path: str) -> Any:
         """The answer to a request: from disk, or from the server and then kept."""
         answer = self._http.kept(request)
         if answer is None:
-            answer = self._http.pay(request, len(request["prompt"]) // 4 + 1 + request["max_tokens"])
+            answer = self._http.pay(request, estimate, path)
             self._http.keep(request, answer)
         return answer
 

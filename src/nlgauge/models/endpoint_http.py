@@ -98,12 +98,12 @@ class Connection:
         text = f"endpoint\n{self.url}\n{json.dumps(asked, sort_keys=True)}"
         return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
-    def pay(self, request: Request, estimate: int) -> dict[str, Any]:
-        """The answer to a completions request, counted at the server's own count, else at the estimate."""
+    def pay(self, request: Request, estimate: int, path: str = "completions") -> dict[str, Any]:
+        """The answer to a request for text, counted at the server's own count, else at the estimate."""
         self._reserve(estimate)
         cost = 0
         try:
-            answer = self.ask("POST", f"{self.url}/completions", request)
+            answer = self.ask("POST", f"{self.url}/{path}", request)
             self.choice(answer)
             usage = answer.get("usage") or {}
             total = usage.get("total_tokens") if isinstance(usage, dict) else None

@@ -44,8 +44,8 @@ class HuseOptions:
     """Names of columns, and where judgments and log-probabilities come from when no column has them.
 
     `judge` is "people", the name of whatever made the judgments in the file, or a scorer to run (`relevance:MODEL`,
-    `llm:MODEL`). `model` scores texts after their contexts, put into `template`. `ratings` are single answers,
-    `question` one of theirs.
+    `llm:MODEL`, `llm-judge:model=URL#NAME`). `model` scores texts after their contexts, put into `template`. `ratings`
+    are single answers, `question` one of theirs.
     """
 
     judgment: str | None = None

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from nlgauge.arrays import Array
+from nlgauge.data.tables import Items
 from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.llm_judge import LlmJudge
+from nlgauge.metrics.registry import METRICS
 from nlgauge.models.fetch import model_identity
 from nlgauge.models.prompting import Prompting
 from nlgauge.models.shared import language_model_identity, score_texts
@@ -18,18 +21,21 @@ _ASK = (
     "Message: {context}\nReply: {text}\nIs the reply natural and sensible? Answer:"
 )
 _YES, _NO = " Yes", " No"
+_QUESTIONNAIRE = "typicality"
 
 
 def judge_texts(judge: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
-    """Judgments by a scorer: `relevance:MODEL` (cosine of the embeddings of context and text) or `llm:MODEL`.
+    """Judgments by a scorer: `relevance:MODEL`, `llm:MODEL` or `llm-judge:model=URL#NAME`.
 
-    `llm` asks a language model whether the text is natural and sensible, and takes log p of yes less log p of no.
+    `relevance` is the cosine of the embeddings of context and text. `llm` asks a language model whether the text is
+    natural and sensible, and takes log p of yes less log p of no. `llm-judge` is the metric of that name; without a
+    form it is asked what paper 3 asks people, how typical a text is.
     """
     kind, colon, model = judge.partition(":")
     if judge == PEOPLE or not colon:
         raise DataError(
             "no judgments: expected a column of them (--judgment), ratings (--ratings), or a scorer in their place "
-            "(--judge relevance:minilm or --judge llm:smollm2)"
+            "(--judge relevance:minilm, --judge llm:smollm2 or --judge llm-judge:model=http://host:port/v1#name)"
         )
     if not any(texts):
         raise DataError(f"no texts to judge by {judge}; name their column with --text")
@@ -37,7 +43,9 @@ def judge_texts(judge: str, contexts: Sequence[str], texts: Sequence[str]) -> Ar
         return _relevance(model, contexts, texts)
     if kind == "llm":
         return _asked(model, contexts, texts)
-    raise OptionError(f"judge '{judge}'; expected relevance:MODEL or llm:MODEL")
+    if kind == LlmJudge.name:
+        return _answered(judge, contexts, texts)
+    raise OptionError(f"judge '{judge}'; expected relevance:MODEL, llm:MODEL or llm-judge:model=URL#NAME")
 
 
 def log_probabilities(model: str, contexts: Sequence[str], texts: Sequence[str], template: str) -> Array:
@@ -56,6 +64,8 @@ def log_probabilities(model: str, contexts: Sequence[str], texts: Sequence[str],
 def judge_identity(judge: str) -> str:
     """The judge as a signature names it: a scorer's model with the hash of its weights."""
     kind, colon, model = judge.partition(":")
+    if colon and kind == LlmJudge.name:
+        return str(_llm_judge(judge).signature)
     if not colon or kind not in ("relevance", "llm"):
         return judge
     return f"{kind}:{model_identity(model) if kind == 'relevance' else language_model_identity(model)}"
@@ -78,3 +88,23 @@ def _asked(model: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
     ]
     scored = score_texts(model, prompts, [[_YES, _NO]] * len(prompts))
     return np.array([yes.total - no.total for yes, no in scored])
+
+
+def _llm_judge(judge: str) -> LlmJudge:
+    metric = LlmJudge.from_options({"form": _QUESTIONNAIRE, **METRICS.parse(judge)[1]})
+    if not metric.of_single_texts or metric.against:
+        raise OptionError(
+            f"judge '{judge}' is asked about sets; expected a form about single texts, such as form={_QUESTIONNAIRE}"
+        )
+    return metric
+
+
+def _answered(judge: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
+    """The mean answer about every text; HUSE needs one for each, so a text without an answer is an error."""
+    score = _llm_judge(judge).score(Items.of(list(texts), contexts=list(contexts)))
+    if score.items is None or score.excluded:
+        raise DataError(
+            f"{judge} gave no readable answer about {score.excluded} of {len(texts)} texts, which a warning names by "
+            "their row, from 0; expected a judgment of every text: leave these out and say so, or change the seed"
+        )
+    return score.items.all_values()
