@@ -235,6 +235,13 @@ def test_a_bad_plan_is_refused_before_any_work(sweep: str, responses: int) -> No
         GenerationPlan(model="m", sweep=Sweep.parse(sweep), sampling=Sampling(), responses=responses, seed=1)
 
 
+@pytest.mark.parametrize("column", ["context", "prompt"])
+def test_a_table_of_prompts_alone_is_enough(tmp_path: Path, column: str) -> None:
+    file = tmp_path / "prompts.csv"
+    file.write_text(f"id,{column}\n7,Where to?\n8,What now?\n9,Where to?\n")
+    assert read_contexts(str(file)) == [("7", "Where to?"), ("8", "What now?")]
+
+
 def test_a_file_without_contexts_is_a_clear_error(tmp_path: Path) -> None:
     file = tmp_path / "sets.jsonl"
     file.write_text('{"responses": ["a", "b"]}\n')

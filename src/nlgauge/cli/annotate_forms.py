@@ -34,7 +34,8 @@ def show_form_command(
     from nlgauge.annotate.forms import load_form
 
     form = load_form(name)
-    print(f"{form.name}: {form.title}\n{form.paper or 'a form of your own'}; about {form.minutes:g} minutes")
+    minutes = "1 minute" if form.minutes == 1 else f"{form.minutes:g} minutes"
+    print(f"{form.name}: {form.title}\n{form.paper or 'a form of your own'}; about {minutes}")
     print(f"a unit: {form.unit.size} {form.unit.of}{'s' if form.unit.size > 1 else ''}")
     for step in form.steps:
         print(f"\n{step.title} (shows {', '.join(step.show)})")

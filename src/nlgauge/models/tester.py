@@ -14,6 +14,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import polars as pl
 
+from nlgauge.data.columns import Columns, wide_columns
+from nlgauge.data.files import STDIN
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import Items
 from nlgauge.data.writing import write_table
@@ -94,7 +96,7 @@ class GenerationPlan:
 
 def read_contexts(path: str) -> list[tuple[str, str]]:
     """Contexts of a file with their ids, each context once; lines of plain text are contexts."""
-    table = Source(path=path, extras=()).read()
+    table = _source_of_contexts(path).read()
     frame = table.frame
     if isinstance(table, Items) and "context" not in frame.columns:
         frame = frame.rename({"text": "context"})
@@ -102,6 +104,19 @@ def read_contexts(path: str) -> list[tuple[str, str]]:
         raise DataError("contexts are missing; expected a column 'context', or plain text with one a line", file=path)
     unique = frame.unique("context", keep="first", maintain_order=True)
     return list(zip(unique["id"].to_list(), unique["context"].to_list(), strict=True))
+
+
+def _source_of_contexts(path: str) -> Source:
+    """The file as it is read; where its records have contexts and no texts, the contexts are its texts."""
+    source = Source(path=path, extras=())
+    if path == STDIN:
+        return source
+    first = next((found for chunk in source.chunks() if (found := source.columns_in(chunk)) is not None), None)
+    names = [] if first is None else list(first[0])
+    column = next((name for name in ("context", "prompt") if name in names), None)
+    if column is None or {"responses", "text", "response"} & set(names) or wide_columns(names, "resp", path):
+        return source
+    return replace(source, columns=Columns(text=column))
 
 
 def generate_sets(

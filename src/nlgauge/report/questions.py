@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,23 +112,27 @@ _DIVERSITY = ("more diverse", "less diverse")
 
 def question_of(score: Score) -> str:
     """The key of the question that a score answers."""
-    return _question(score.signature.name, score.higher_is, score.signature.options.get("over"))
+    return _question(score.signature.name, score.higher_is, score.signature.options)
 
 
 def question_of_metric(metric: Metric) -> str:
     """The key of the question that a metric would answer."""
-    return _question(metric.name, metric.higher_is, getattr(metric, "over", None))
+    options = {name: str(getattr(metric, name, "")) for name in ("over", "form", "question")}
+    return _question(metric.name, metric.higher_is, options)
 
 
-def _question(name: str, higher_is: str, over: str | None) -> str:
+def _question(name: str, higher_is: str, options: Mapping[str, str]) -> str:
     if name == "column":
         return "columns"
     if name in _FLUENCY:
         return "fluency"
     if higher_is not in _DIVERSITY:
         return "quality"
-    if over == "corpus":
+    if options.get("over") == "corpus":
         return "repetition"
+    if name == "llm-judge":
+        wording = options["question"] == "form" or options["form"].startswith("set-diversity")
+        return "form" if wording else "content"
     return "content" if name in _CONTENT else "form"
 
 
