@@ -165,7 +165,7 @@ def test_whole_corpora_are_compared_unpaired_with_wider_intervals() -> None:
     assert half == pytest.approx(math.hypot(*ends), rel=0.02)
     assert unpaired.verdict == "no significant difference"
     short = nlgauge.score(ResponseSets.of(texts[0][:90], ids=range(90)), ["ead"], interval=Interval())[0]
-    with pytest.raises(DataError, match=r"do not share their contexts.*--unpaired"):
+    with pytest.raises(DataError, match=r"do not share their ids.*--unpaired"):
         nlgauge.compare(scores[1], short)
 
 

@@ -186,8 +186,8 @@ def _compare_corpora(first: Score, second: Score, how: Interval, paired: bool) -
         )
     if paired and not np.array_equal(one.sizes, two.sizes):
         raise DataError(
-            f"'{first.system}' and '{second.system}' do not share their contexts; a paired test needs the same; "
-            f"{_OTHER_WAYS}"
+            f"'{first.system}' and '{second.system}' do not share their ids (or their contexts, where there are no "
+            f"ids); a paired test of a whole corpus needs the same in both; {_OTHER_WAYS}"
         )
     difference = second.value - first.value
     if paired:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Interval, RowKeys, Score
 
 BySystem = dict[str, tuple[Any, ...]]
+_ENDINGS = re.compile(r"(\.(jsonl?|ndjson|csv|tsv|txt|parquet|arrow|eval))?(\.(gz|zst))?$", re.IGNORECASE)
 _WORTH_CACHING = 256 << 10
 _ROWS_WORTH_CACHING = 1000
 _WORTH_PROCESSES = 512 << 20
@@ -122,19 +124,21 @@ def _with_extras(reading: dict[str, Any], metrics: tuple[Metric, ...]) -> dict[s
 
 def file_names(paths: list[str]) -> list[str]:
     """File names without their endings, or whole paths where those are not enough to tell files apart."""
-    stems = ["stdin" if path == STDIN else Path(path).name.split(".")[0] or path for path in paths]
+    stems = ["stdin" if path == STDIN else _ENDINGS.sub("", Path(path).name) or path for path in paths]
     if len(set(paths)) < len(paths):
         raise OptionError(f"{max(paths, key=paths.count)} was named twice; several files are several systems")
     return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]
 
 
 def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Systems are called as their column says, or as their file; a name used by several files gets the file's name."""
+    """Systems are called as their column says, or as their file where it says nothing or the same of several files."""
     labels = [label or name for systems, name in zip(found, names, strict=True) for label in systems]
     for systems, name in zip(found, names, strict=True):
         for label, stats in systems.items():
             called = label or name
-            yield (f"{name}: {called}" if labels.count(called) > 1 else called), stats
+            if labels.count(called) > 1:
+                called = name if len(systems) == 1 else f"{name}: {called}"
+            yield called, stats
 
 
 def _score_source(
@@ -225,9 +229,9 @@ def _refuse_items(metric: Metric) -> None:
         return
     if isinstance(metric, SetMetric):
         if hasattr(metric, "over"):
-            advice = f"use {metric.name}:over=corpus, or --one-set to take all texts as one set"
+            advice = f"use {metric.name}:over=corpus, or nlgauge score --one-set, which takes all texts as one set"
         else:
-            advice = "use --one-set to take all texts as one set, or --set-size N for N lines a set"
+            advice = "nlgauge score --one-set takes all texts as one set, --set-size N makes a set of N lines"
         raise DataError(f"the file holds single texts, and {metric.name} measures sets of responses; {advice}")
 
 

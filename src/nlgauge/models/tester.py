@@ -152,7 +152,7 @@ def generate_sets(
         frame = pl.DataFrame(
             [
                 {
-                    "id": f"{id}@{value:g}",
+                    "id": f"{id}@{value:g}" if len(plan.sweep.values) > 1 else id,
                     "context_id": id,
                     "context": context,
                     "responses": journal[f"{id}@{value:g}"],
