@@ -16,6 +16,7 @@ from nlgauge.errors import DataError, MissingExtra, NLGaugeError, OptionError, O
 from nlgauge.metrics.comparison import Comparison
 from nlgauge.metrics.power import power_of
 from nlgauge.report.printing import print_page
+from nlgauge.report.results import read_result
 from nlgauge.report.summary import summarise
 from nlgauge.report.texts import clipped, visible
 from tests import helpers
@@ -294,6 +295,17 @@ def test_results_of_studies_have_a_card(tmp_path: Path) -> None:
     study.write_text(json.dumps({"study": "content", "rows": []}))
     with pytest.raises(DataError, match="a study of 'content'; expected the result of one of huse, tradeoff, ruq"):
         report(make_sets(tmp_path / "one.jsonl"), "--study", study, output=tmp_path / "report.html")
+
+
+def test_a_study_of_another_version_says_so_and_one_without_a_known_column_is_an_error(tmp_path: Path) -> None:
+    study = tmp_path / "huse.json"
+    row = {"system": "a", "n": 200, "k": 16, "huse": 0.53, "huse_ci": [0.4, 0.6], "huse_q": 0.58, "huse_d": 0.95}
+    written = {"study": "huse", "signature": "huse|k:16|v:9.9.9", "rows": [{**row, "judge": "people"}]}
+    study.write_text(json.dumps(written))
+    assert any("computed by NLGauge 9.9.9" in note for note in read_result(study).notes)
+    study.write_text(json.dumps({**written, "rows": [{"machine": "a", "area": 0.5}]}))
+    with pytest.raises(DataError, match=r"rows of machine, area, none of which .* computed by 9\.9\.9"):
+        read_result(study)
 
 
 def test_repeated_phrases_and_replies_are_counted(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nlgauge._version import __version__
 from nlgauge.errors import DataError
 from nlgauge.metrics.signature import Signature
 from nlgauge.report.study_tables import study_grid
@@ -49,8 +50,17 @@ def read_result(path: Path) -> Result:
         raise DataError("has no rows; expected the whole result of a study", file=str(path))
     if not isinstance(signature, str):
         raise DataError("has no signature; expected the whole result of a study", file=str(path))
+    made_by = Signature.parse(signature)
     notes = tuple(str(note) for note in document.get("notes", ()))
-    header, cells = study_grid(_class_of(name)(rows, Signature.parse(signature), notes=notes))
+    if made_by.version != __version__:
+        notes += (f"computed by NLGauge {made_by.version}, and this is {__version__}: numbers may differ",)
+    header, cells = study_grid(_class_of(name)(rows, made_by, notes=notes))
+    if not header:
+        raise DataError(
+            f"has rows of {', '.join(rows[0]) or 'nothing'}, none of which NLGauge {__version__} knows in a {name} study "
+            f"(it was computed by {made_by.version}); expected the whole result of a study: run it again",
+            file=str(path),
+        )
     return Result(name, _QUESTIONS[name], tuple(header), tuple(map(tuple, cells)), signature, notes, path.name)
 
 
