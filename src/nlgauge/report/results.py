@@ -57,8 +57,8 @@ def read_result(path: Path) -> Result:
     header, cells = study_grid(_class_of(name)(rows, made_by, notes=notes))
     if not header:
         raise DataError(
-            f"has rows of {', '.join(rows[0]) or 'nothing'}, none of which this NLGauge knows in a {name} study "
-            f"(computed by {made_by.version}, this is {__version__}); expected the whole result of a study: run it again",
+            f"has rows of {', '.join(rows[0]) or 'nothing'} by NLGauge {made_by.version}, none of which {__version__} "
+            f"knows in a {name} study; expected the whole result of a study: run it again",
             file=str(path),
         )
     return Result(name, _QUESTIONS[name], tuple(header), tuple(map(tuple, cells)), signature, notes, path.name)
