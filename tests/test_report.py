@@ -127,6 +127,9 @@ def test_dark_and_light_differ_and_print_is_white(browser: Browser, report: Path
     assert not dark.is_visible("nav")
     assert not dark.is_visible("#explore")
     assert dark.evaluate("getComputedStyle(document.querySelector('.chart svg text')).fill") == "rgb(68, 68, 68)"
+    dark.set_viewport_size({"width": 720, "height": 1000})
+    assert dark.locator("table").count() > 2
+    assert dark.evaluate("[...document.querySelectorAll('table')].filter(t => t.scrollWidth > 720).length") == 0
     light.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert light.locator("details:not([open])").count() == 0
     light.evaluate("dispatchEvent(new Event('afterprint'))")
