@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,19 @@ def test_bad_options_are_refused_before_any_work(
         report(make_sets(tmp_path / "one.jsonl"), *arguments, output=tmp_path / name)
 
 
+@pytest.mark.parametrize(("form", "name"), [("", "report.html"), ("json", "report.json"), ("md", "report.md")])
+def test_a_report_without_a_name_is_called_as_its_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, name: str
+) -> None:
+    one = make_sets(tmp_path / "one.jsonl", contexts=3)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    options = ["--format", form] if form else []
+    done = CliRunner().invoke(app, ["report", str(one), "-m", "distinct", *options], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in Path().iterdir()] == [name]
+
+
 def test_standard_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="save the texts to a file first"):
         report("-", output=tmp_path / "report.html")
@@ -251,6 +265,29 @@ def test_a_warning_where_ead_itself_declines_with_length(tmp_path: Path) -> None
     assert "EAD declines with length here" not in titles(flat)
 
 
+def test_too_few_contexts_are_said_to_be_too_few(tmp_path: Path) -> None:
+    one = [{"id": str(i), "responses": [f"a{i} b", f"c{i} d"]} for i in range(3)]
+    two = [{"id": str(i), "responses": ["same words", "same words"]} for i in range(3)]
+    files = write_sets(tmp_path / "one.jsonl", one), write_sets(tmp_path / "two.jsonl", two)
+    found = document(*files, "-m", "distinct", output=tmp_path / "report.json")
+    (verdict,) = found["summary"]
+    assert verdict["sentence"].startswith("Too few contexts to tell two and one apart in form by distinct: with 3 of")
+    assert "What this many contexts could show" not in titles(found)
+    assert "Few contexts" in titles(found)
+
+
+def test_metrics_within_and_across_contexts_that_disagree_are_explained(tmp_path: Path) -> None:
+    one = [{"id": str(i), "responses": ["a b c", "d e f", "g h i", "j k l"]} for i in range(40)]
+    two = [{"id": str(i), "responses": [f"p{i} q{i} r{i}"] * 4} for i in range(40)]
+    files = write_sets(tmp_path / "one.jsonl", one), write_sets(tmp_path / "two.jsonl", two)
+    found = document(*files, "-m", "distinct", "-m", "ead", output=tmp_path / "report.json")
+    assert "Within contexts and across them" in titles(found)
+    text = next(one["text"] for one in found["advice"] if one["title"] == "Within contexts and across them")
+    assert text.startswith("two is more varied across contexts than one, and less within them.")
+    again = document(*files, "-m", "distinct", "-m", "self-bleu", output=tmp_path / "report.json")
+    assert "Within contexts and across them" not in titles(again)
+
+
 def test_power_is_the_difference_that_four_of_five_experiments_show() -> None:
     """Drawn differences of that size are significant about so often."""
     import numpy as np
@@ -266,6 +303,10 @@ def test_power_is_the_difference_that_four_of_five_experiments_show() -> None:
     assert power.contexts is not None
     assert abs(power.contexts - contexts * (power.smallest / 0.1) ** 2) < 1
     assert power_of(made("m", 0.0, 1.0, "more diverse"), 0.95, 1) is None
+    assert power_of(replace(found, n=4, smallest_p=0.125), 0.95, 1) is None
+    few = power_of(replace(found, n=6), 0.95, 1)
+    assert few is not None
+    assert few.smallest > power.smallest
 
 
 def test_texts_with_references_are_compared_with_them(tmp_path: Path) -> None:
@@ -333,6 +374,25 @@ def test_markdown_shows_hostile_text_as_text(tmp_path: Path) -> None:
     assert "| &lt;i&gt;&#124;s | 3 | 6 |" in text
 
 
+def test_commands_in_markdown_are_code_and_the_rest_is_escaped(tmp_path: Path) -> None:
+    report(make_sets(tmp_path / "one.jsonl", contexts=3), "-m", "distinct", output=tmp_path / "report.md")
+    text = (tmp_path / "report.md").read_text()
+    assert "`nlgauge study ruq … --format json > ruq.json`, then --study ruq.json" in text
+    assert "(after `nlgauge models fetch smollm2`)" in text
+    assert "\\`" not in text
+
+
 def test_characters_that_steer_a_page_are_made_visible() -> None:
     assert visible("a\x00b\u202ec\nd\te\u05e9") == "a␀b⟨U+202E⟩c\nd\te\u05e9"
     assert clipped("x" * 30, 10) == "xxxxxxxxxx … (30 characters)"
+
+
+def test_mostly_empty_responses_make_a_report_without_the_intervals_that_nobody_knows(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "responses": ["", "one text alone" if i == 1 else ""]} for i in range(3)]
+    file = write_sets(tmp_path / "empty.jsonl", rows)
+    found = document(file, "-m", "ead", "-m", "ttr", "-m", "distinct", output=tmp_path / "report.json")
+    assert "NaN" not in (tmp_path / "report.json").read_text()
+    intervals = {metric["metric"]: metric["scores"][0]["ci"] for one in found["questions"] for metric in one["metrics"]}
+    assert intervals["ead"] is intervals["ttr"] is None
+    assert intervals["distinct"] is not None
+    report(file, "-m", "ead", "-m", "distinct", output=tmp_path / "report.html")

@@ -114,9 +114,13 @@ def test_a_system_column_makes_systems(tmp_path: Path) -> None:
         for model, second in (("m1", "x y"), ("m2", "{} z"))
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    document = json.loads(run("score", str(file), "-m", "distinct", "--format", "json").stdout)
-    assert [score["system"] for score in document["scores"]] == ["m1", "m2"]
-    assert document["comparisons"][0]["n"] == 6
+    arguments = ("score", str(file), "-m", "distinct", "-m", "distinct:over=corpus", "--format", "json")
+    document = json.loads(run(*arguments).stdout)
+    assert [score["system"] for score in document["scores"]] == ["m1", "m1", "m2", "m2"]
+    assert [comparison["n"] for comparison in document["comparisons"]] == [6, 6]
+    assert all(score["ci"] for score in document["scores"])
+    alone = json.loads(run(*arguments, "--no-compare").stdout)
+    assert [score["ci"] for score in alone["scores"]] == [None] * 4
 
 
 @pytest.mark.parametrize("form", ["text", "markdown", "latex", "csv"])
@@ -139,6 +143,32 @@ def test_metrics_lists_and_shows_every_metric() -> None:
     unknown = run("metrics", "show", "self-blue")
     assert unknown.returncode == 2
     assert "did you mean 'self-bleu'" in unknown.stderr
+
+
+def test_a_metric_in_the_place_of_a_command_is_told_what_shows_it() -> None:
+    done = run("metrics", "distinct")
+    assert done.returncode == 2
+    assert "'distinct' is a metric; expected a command: nlgauge metrics show distinct" in done.stderr
+    assert "No such command 'distinkt'" in run("metrics", "distinkt").stderr
+
+
+def test_formats_go_by_the_endings_of_their_files_too(examples: Path) -> None:
+    file, sets = str(examples / "system_a.jsonl"), str(examples / "content_sets.jsonl")
+    assert run("score", file, "-m", "distinct", "-f", "md").stdout.startswith("| metric | value |")
+    assert r"\begin{tabular}" in run("score", file, "-m", "distinct", "-f", "tex").stdout
+    study = run("study", "content", sets, "-m", "distinct", "--resamples", "100", "--no-significance", "-f", "tex")
+    assert r"\begin{tabular}" in study.stdout
+
+
+def test_csv_on_standard_input_is_suspected(tmp_path: Path) -> None:
+    table = b"resp_0,resp_1\na b,c d\n"
+    done = run("score", "-", "-m", "distinct", stdin=table)
+    assert done.returncode == 2
+    assert "standard input, line 1: invalid JSON" in done.stderr
+    assert "(is it CSV? --input-format csv)" in done.stderr
+    assert run("score", "-", "-m", "distinct", "--input-format", "csv", stdin=table).returncode == 0
+    (tmp_path / "bad.jsonl").write_bytes(table)
+    assert "is it CSV" not in run("score", str(tmp_path / "bad.jsonl"), "-m", "distinct").stderr
 
 
 def test_standard_input_and_plain_text(tmp_path: Path) -> None:
@@ -168,7 +198,7 @@ def test_systems_with_other_contexts_are_not_compared(examples: Path, tmp_path: 
     files = [str(examples / "system_a.jsonl"), str(other)]
     done = run("score", *files, "-m", "distinct")
     assert done.returncode == 2
-    assert "cannot be paired: 45 and 5 sets, 0 ids in common" in done.stderr
+    assert "cannot be paired: 45 and 5 sets, 0 ids in common, 0 contexts in common" in done.stderr
     assert "--no-compare" in done.stderr
     assert run("score", *files, "-m", "distinct", "--no-compare").returncode == 0
 

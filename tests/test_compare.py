@@ -100,7 +100,19 @@ def test_no_spread_has_no_effect_size() -> None:
     apart = nlgauge.compare(made([0.25] * 8, "a"), made([0.5] * 8, "b"))
     assert (apart.difference, apart.effect) == (0.25, None)
     assert nlgauge.compare(made(np.arange(8) / 10, "a"), made(np.arange(8) / 10 + 0.3, "b")).effect is None
-    assert apart.to_dict()["p_holm"] is None
+    assert apart.to_dict()["effect"] is None
+
+
+def test_one_comparison_needs_no_correction() -> None:
+    alone = nlgauge.compare(made(np.arange(8) / 10, "a"), made(np.arange(8) / 9, "b"))
+    assert alone.to_dict()["p_holm"] == alone.p_holm == alone.p
+
+
+def test_names_of_files_are_no_scores() -> None:
+    with pytest.raises(DataError, match=r"found str and str; expected two scores, .* nlgauge\.score\("):
+        nlgauge.compare("a.json", "b.json")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="found Score and list; expected two scores"):
+        nlgauge.compare(made([0.1, 0.2], "a"), [made([0.1, 0.2], "b")])  # type: ignore[arg-type]
 
 
 def test_one_context_says_nothing() -> None:
@@ -125,6 +137,36 @@ def test_what_cannot_be_paired_is_refused_with_the_reason_and_the_way_out() -> N
         with pytest.raises(DataError, match=reason) as raised:
             nlgauge.compare(one, other)
         assert "nlgauge compare --unpaired" in str(raised.value)
+
+
+def test_a_refused_pairing_counts_contexts_and_points_at_one_that_is_missing() -> None:
+    def scored(contexts: list[str] | None, system: str, ids: list[str] | None = None) -> Score:
+        texts = [["a b", "a c"]] * len(contexts or ids or [])
+        sets = ResponseSets.of(texts, contexts=contexts, ids=ids)
+        return replace(nlgauge.score(sets, ["distinct"])[0], system=system)
+
+    def refusal(first: Score, second: Score) -> str:
+        with pytest.raises(DataError) as raised:
+            nlgauge.compare(first, second)
+        return str(raised.value)
+
+    one = scored(["rain", "sun", "snow"], "a")
+    assert "3 and 2 sets, 2 contexts in common, the context of set '1' of 'a' is not in 'b'" in refusal(
+        one, scored(["snow", "rain"], "b")
+    )
+    assert "3 and 4 sets, 3 contexts in common, the context of set '3' of 'b' is not in 'a'" in refusal(
+        one, scored(["rain", "snow", "sun", "fog"], "b")
+    )
+    assert "2 contexts in common, the context of set '0' stands several times in 'b'" in refusal(
+        scored(["rain", "sun"], "a"), scored(["rain", "rain", "sun"], "b")
+    )
+    named = refusal(scored(["rain", "sun"], "a", ["x\x1b[31m", "y"]), scored(["sun", "sun"], "b", ["x\x1b[31m", "y"]))
+    assert "2 ids in common, 1 of them with another context, 1 contexts in common" in named
+    assert "the context of set 'x\ufffd[31m' of 'a' is not in 'b'" in named
+    assert "--context" not in named
+    numbered = refusal(scored(None, "a", ["1", "2", "3"]), scored(None, "b", ["1", "2"]))
+    assert "2 ids in common (ids look like line numbers, and no contexts are known: name their column" in numbered
+    assert "--context" not in refusal(scored(None, "a", ["x", "y"]), scored(None, "b", ["x", "z"]))
 
 
 def test_unpaired_sets_are_tested_by_trying_every_partition_when_there_are_few() -> None:
@@ -167,6 +209,15 @@ def test_whole_corpora_are_compared_unpaired_with_wider_intervals() -> None:
     short = nlgauge.score(ResponseSets.of(texts[0][:90], ids=range(90)), ["ead"], interval=Interval())[0]
     with pytest.raises(DataError, match=r"do not share their ids.*--unpaired"):
         nlgauge.compare(scores[1], short)
+
+
+def test_latex_has_a_minus_and_text_on_the_left() -> None:
+    scores = [made([0.5, 0.6, 0.7, 0.8], "a-1"), made([0.1, 0.3, 0.2, 0.5], "b-2")]
+    lines = render(comparison_sheet(scores, nlgauge.compare_all(scores)), "latex").splitlines()
+    assert lines[0] == r"% needs \usepackage{booktabs}"
+    assert r"\begin{tabular}{llrlrrrrrrl}" in lines
+    row = next(line for line in lines if line.startswith("distinct"))
+    assert row.startswith("distinct & a-1 & 0.6500 & b-2 & 0.2750 & $-$0.3750 & [$-$0.4")
 
 
 def test_hostile_names_stay_in_their_cells() -> None:

@@ -42,8 +42,12 @@ def test_a_penalty_takes_out_less() -> None:
 
 def test_without_a_context_content_is_sentence_similarity(minilm: str) -> None:
     sets = [["It rained all day.", "We stayed in."], ["Yes.", "No.", "Perhaps."]]
-    content, plain = nlgauge.score(sets, ["content", "sent-sim"])
+    with pytest.warns(UserWarning, match="the data has none: it is sent-sim here"):
+        content, plain = nlgauge.score(sets, ["content", "sent-sim"])
     assert content.value == pytest.approx(plain.value, abs=1e-12)
+    assert content.signature.facts == {"context": "none"}
+    tables = ResponseSets.of(sets, contexts=["What was the weather like?", "Did you like it?"])
+    assert nlgauge.score(tables, ["content"])[0].signature.facts == {}
 
 
 def test_a_language_model_adds_what_responses_give_away(minilm: str, smollm2: str) -> None:

@@ -111,6 +111,22 @@ def test_the_command_exits_with_1_and_says_why_after_the_scores(tmp_path: Path, 
     assert "failed" not in done.err
 
 
+def test_a_condition_may_be_about_the_difference_from_the_first_system(tmp_path: Path, examples: Path) -> None:
+    files = [str(examples / f"system_{name}.jsonl") for name in "ba"]
+    for command in ("score", "compare"):
+        arguments = [command, *files, "-m", "distinct", "--fail-if"]
+        done = helpers.nlgauge(*arguments, "distinct.difference.high < 0", cwd=tmp_path, cache=tmp_path / "cache")
+        assert done.code == 1
+        assert "failed: distinct.difference.high < 0: distinct.difference.high of 'a' is -0.07" in done.err
+        for unmet in ("distinct.difference.low > 0", "distinct.p > 0.05", "distinct.difference@a > 0"):
+            done = helpers.nlgauge(*arguments, unmet, cwd=tmp_path, cache=tmp_path / "cache")
+            assert (done.code, "failed" in done.err) == (0, False), (unmet, done.err)
+    alone = ["score", files[0], "-m", "distinct", "--fail-if", "distinct.p < 0.05"]
+    done = helpers.nlgauge(*alone, cwd=tmp_path, cache=tmp_path / "cache")
+    assert done.code == 2
+    assert "no systems were compared; expected several files" in done.err
+
+
 def test_a_wrong_condition_ends_the_command_before_anything_is_read(tmp_path: Path) -> None:
     arguments = ["score", "no-such-file.jsonl", "-m", "distinct", "--fail-if", "self-bleu > 0.4"]
     done = helpers.nlgauge(*arguments, cwd=tmp_path, cache=tmp_path / "cache")

@@ -148,11 +148,13 @@ def test_a_metric_without_an_interval_is_ranked_without_a_test(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is no result of NLGauge"),
-        ("[1]", "is no result of NLGauge"),
-        ('{"scores": [{"name": 3}]}', "is no result of NLGauge"),
+        ("", "is no result of NLGauge, but empty;"),
+        ("[1]", "is no result of NLGauge, but a JSON list;"),
+        ('{"scores": [{"name": 3}]}', "is no result of NLGauge, but a JSON document with scores of another form;"),
+        ('{"a": 1, "b": 2}', "is no result of NLGauge, but a JSON document with a, b;"),
+        ('{"id": 1}\n{"id": 2}\n', "is no result of NLGauge, but JSON lines, such as nlgauge score reads;"),
         ('{"scores": [], "sets": {}}', "has no scores"),
-        ("\x00\ud7ff", "is no result of NLGauge"),
+        ("\x00\ud7ff", "is no result of NLGauge, but no JSON document;"),
     ],
 )
 def test_other_files_are_refused(tmp_path: Path, content: str, message: str) -> None:

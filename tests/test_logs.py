@@ -122,6 +122,26 @@ class TestLmEval:
         assert table.frame["system"].to_list() == ["large"] * 3 + ["small"] * 3
         assert {one.system for one in score(str(tmp_path), ["distinct"])} == {"large", "small"}
 
+    def test_single_files_are_systems_called_as_their_models(self, tmp_path: Path) -> None:
+        files = []
+        for model in ("small", "large"):
+            (tmp_path / model).mkdir()
+            files.append(str(shutil.copy(samples("twice"), tmp_path / model)))
+        assert [one.system for one in score(files, ["distinct"])] == ["small", "large"]
+        (results,) = samples("twice").parent.glob("results_*.json")
+        named = {**json.loads(results.read_text()), "model_name": "org/large-2"}
+        (tmp_path / "large" / results.name).write_text(json.dumps(named))
+        assert [one.system for one in score(files, ["distinct"])] == ["small", "org/large-2"]
+        renamed = shutil.copy(files[0], tmp_path / "mine.jsonl")
+        assert [one.system for one in score(str(renamed), ["distinct"])] == ["mine"]
+
+    def test_results_without_texts_point_to_the_samples(self, tmp_path: Path) -> None:
+        (results,) = samples("twice").parent.glob("results_*.json")
+        compact = written(tmp_path, [json.loads(results.read_text())], "results.json")
+        for path in (results, compact):
+            with pytest.raises(DataError, match=r"without texts; expected the samples_\*\.jsonl beside it"):
+                read(path)
+
     def test_a_document_stands_once_however_many_filters_it_went_through(self, tmp_path: Path) -> None:
         rows = lines_of(samples("twice"))
         path = written(tmp_path, [{**row, "filter": rule} for rule in ("none", "strict") for row in rows])
@@ -326,9 +346,21 @@ class TestInspect:
         path.write_text(json.dumps({"name": "x", "values": [1, 2]}, indent=2))
         with pytest.raises(DataError, match="is a JSON document with name, values; expected one JSON object a line"):
             read(path)
-        path.write_text((LOGS / "inspect.json").read_text()[:-500])
-        with pytest.raises(DataError, match=r"settings\.json: line 1: invalid JSON .* or a whole Inspect log"):
+        path.write_text('{\n "name": "x",\n "values": [1, 2\n}\n')
+        with pytest.raises(
+            DataError, match=r"settings\.json, line 4: invalid JSON \(Expecting ',' delimiter\); expected"
+        ):
             read(path)
+
+    def test_a_log_that_was_cut_anywhere_ends_in_the_middle(self, tmp_path: Path) -> None:
+        log = {"eval": {"model": "m"}, "status": "success", "é€": ["\u00e9\n", -0.5e-7, True, None, {"a": {}}], "x": {}}
+        path = tmp_path / "log.json"
+        for ascii_only in (True, False):
+            whole = json.dumps(log, indent=1, ensure_ascii=ascii_only).encode()
+            for end in range(2, len(whole)):
+                path.write_bytes(whole[:end])
+                with pytest.raises(DataError, match=r"log\.json: ends in the middle of a JSON document; expected"):
+                    read(path)
 
     def test_a_folder_of_logs_names_one_of_them(self, tmp_path: Path) -> None:
         shutil.copy(LOGS / "inspect.eval", tmp_path)

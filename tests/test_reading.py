@@ -607,7 +607,9 @@ class TestReferences:
         with pytest.raises(OptionError, match="separator of references goes with"):
             Source(path=texts, columns=Columns(references_separator=";"))
         for columns in (Columns(references="gold"), Columns(references_separator=";")):
-            with pytest.raises(OptionError, match="the file holds response sets"):
+            with pytest.raises(
+                OptionError, match=r"a\.csv holds response sets \(.resp_0.\), .* name it with --text COL"
+            ):
                 read(save(tmp_path, "a.csv", "resp_0,gold\na,b\n"), columns=columns)
         twice = ("--aligned", "references=texts.txt", "--aligned", "references=texts.txt")
         done = nlgauge("score", "texts.txt", *twice, "-m", "bleu", cwd=tmp_path, cache=tmp_path / "cache")

@@ -127,6 +127,13 @@ def test_files_that_share_a_system_name_are_told_apart(rows: list[str], tmp_path
     assert len({score.system for score in scores}) == 2
 
 
+def test_one_metric_may_stand_alone() -> None:
+    sets = [["a b", "a c"], ["a d", "b d"]]
+    assert nlgauge.score(sets, "distinct:n=1") == nlgauge.score(sets, ["distinct:n=1"])
+    with pytest.raises(OptionError, match=r"repeat -m: -m distinct -m ead \(in Python, a list\)"):
+        nlgauge.score(sets, "distinct,ead")
+
+
 def test_nonsense_is_refused(file: Path) -> None:
     with pytest.raises(OptionError, match="stands twice"):
         nlgauge.score(str(file), ["distinct", "distinct:n=1-5"])

@@ -312,12 +312,12 @@ BAD: list[tuple[str, dict[str, Any], list[str], str]] = [
     ("nuggets", {}, ["--group", "1"], "groups of 1"),
     ("correlation", {}, ["--truth", "constant"], "all items have 1"),
     ("correlation", {}, ["--truth", "human_mean", "--over", "texts"], "resampling over 'texts'"),
-    ("correlation", {}, ["--truth", "human_mean", "--references", "task"], "the file holds response sets"),
+    ("correlation", {}, ["--truth", "human_mean", "--references", "task"], "holds response sets ('responses')"),
     ("correlation", {}, ["--truth", "human_mean", "-m", "dialog"], "has no reference, and bleu compares"),
     ("stability", {}, ["--truth", "temperature"], "name a file of ratings"),
     ("stability", {}, ["--truth", "temperature", "--column", "temperature"], "no standard deviations"),
     ("stability", {}, ["--column", "human_mean", "--per-set", "11"], "at most 10"),
-    ("content", {}, ["--format", "odd"], "--format odd"),
+    ("content", {}, ["--format", "odd"], "unknown format 'odd'"),
     ("content", {}, ["--chart", "x.gif"], "cannot be '.gif'"),
     ("content", {}, ["--directions", "up"], "directions 'up'"),
 ]
@@ -333,6 +333,14 @@ def test_bad_input_is_an_error_that_says_what_to_do(
     assert done.out == ""
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_content_test_without_a_label_says_where_its_answers_stand() -> None:
+    sets = nlgauge.ResponseSets.of([["a b", "a c"], ["a d", "b d"], ["a", "b"]])
+    with pytest.raises(DataError, match=r"no label; .* needs sets whose content diversity is known; .*docs/claims/"):
+        nlgauge.content_test(sets, ["distinct"])
+    with pytest.raises(DataError, match=r"no label; found columns id; name the column with --label$"):
+        nlgauge.build_nuggets(sets, "distinct")
 
 
 def test_fewer_than_three_sets_are_refused() -> None:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from nlgauge.cli import inputs
-from nlgauge.cli.score import Format, Log, Output, check_result, conclude, make_metrics, say_unmeasured, warn_about
+from nlgauge.cli.score import (
+    FailIf,
+    Format,
+    Log,
+    Output,
+    check_result,
+    conclude,
+    fail,
+    make_metrics,
+    say_unmeasured,
+    warn_about,
+)  # fmt: skip
 from nlgauge.errors import DataError
 
 if TYPE_CHECKING:
@@ -27,6 +38,7 @@ def compare_command(
     level: inputs.Level = 0.95,
     resamples: inputs.Resamples = 1000,
     seed: inputs.Seed = 12345,
+    fail_if: FailIf = None,
     log: Log = "",
     input_format: inputs.InputFormat = "",
     responses: inputs.Responses = None,
@@ -57,7 +69,10 @@ def compare_command(
       nlgauge compare a.jsonl b.jsonl -m distinct -m self-bleu
 
       nlgauge compare a.jsonl other.jsonl -m distinct --unpaired
+
+      nlgauge compare old.jsonl new.jsonl -m distinct --fail-if 'distinct.difference.high < 0'
     """
+    from nlgauge.cli.gates import read_gates
     from nlgauge.metrics.comparison import compare_all
     from nlgauge.metrics.score import Interval
     from nlgauge.metrics.scoring import RunOptions, score
@@ -66,6 +81,7 @@ def compare_command(
     form = check_result(format, output, log, files)
     inputs.use_machine(device, batch_size, threads)
     made, unmeasured = make_metrics(metric, column)
+    gates = read_gates(fail_if or [], made)
     columns = {
         "responses": responses, "text": text, "id": id, "context": context, "system": system,
         "references": references, "references_separator": inputs.unescaped(references_separator),
@@ -91,6 +107,7 @@ def compare_command(
     saved = form == "json" and output is not None
     conclude(comparison_sheet(scores, comparisons, values=saved), scores, form, output, log)
     say_unmeasured(unmeasured)
+    fail(gates, scores, comparisons)
 
 
 def _warn_about_sizes(scores: list[Score]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlgauge.errors import DataError, OptionError, UnknownName
+from nlgauge.metrics.comparison import Comparison
 from nlgauge.metrics.score import Score
 
 _TESTS: dict[str, Callable[[float, float], bool]] = {
@@ -19,15 +20,19 @@ _TESTS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
 }
 _CONDITION = re.compile(r"(?P<what>.+?)\s*(?P<test><=|>=|<|>)\s*(?P<limit>[^<>=\s]+)", re.S)
-_AFTER_NAME = re.compile(r"(\.(?P<end>low|high))?(@(?P<system>.+))?")
-_EXPECTED = "expected METRIC[.low|.high][@SYSTEM], one of < <= > >=, and a number, as in 'distinct < 0.4'"
+_AFTER_NAME = re.compile(r"(\.(?P<end>low|high|p|difference(\.low|\.high)?))?(@(?P<system>.+))?")
+_EXPECTED = (
+    "expected METRIC, or METRIC with .low or .high (of its interval), .difference, .difference.low, .difference.high "
+    "or .p (against the first system), perhaps @SYSTEM, one of < <= > >=, and a number, as in 'distinct < 0.4'"
+)
 
 
 @dataclass(frozen=True)
 class Gate:
     """One condition, about one metric of one system, or of any system when `system` is empty.
 
-    `end` is `low` or `high` for an end of the interval, and empty for the value itself.
+    `end` is empty for the value itself, `low` or `high` for an end of its interval; `difference` (or an end of its
+    interval) and `p` (corrected for the number of tests) are those of a system against the first.
     """
 
     text: str
@@ -37,27 +42,47 @@ class Gate:
     test: str
     limit: float
 
-    def met(self, scores: Sequence[Score]) -> list[str]:
-        """A line for every score that meets the condition; a value that is no number meets every one."""
-        about = [score for score in scores if score.label == self.label]
-        if self.system:
-            systems = [score.system for score in about]
-            about = [score for score in about if score.system == self.system]
-            if not about:
-                raise UnknownName.among(f"system in --fail-if '{self.text}':", self.system, systems)
-        return [line for score in about if (line := self._line(score))]
+    @property
+    def of_difference(self) -> bool:
+        """Whether the condition is about a system against the first."""
+        return self.end == "p" or self.end.startswith("difference")
 
-    def _line(self, score: Score) -> str:
-        value = score.value
+    def met(self, scores: Sequence[Score], comparisons: Sequence[Comparison] = ()) -> list[str]:
+        """A line for every score that meets the condition; a value that is no number meets every one."""
+        found = self._differences(comparisons) if self.of_difference else self._values(scores)
+        if self.system:
+            if self.system not in found:
+                raise UnknownName.among(f"system in --fail-if '{self.text}':", self.system, list(found))
+            found = {self.system: found[self.system]}
+        return [line for system, value in found.items() if (line := self._line(system, value))]
+
+    def _differences(self, comparisons: Sequence[Comparison]) -> dict[str, float]:
+        about = [one for one in comparisons if one.metric_label == self.label]
+        if not about:
+            raise DataError(
+                f"--fail-if '{self.text}': no systems were compared; expected several files, or a column of systems, "
+                "the first of which is what others are compared with"
+            )
+        values = {"p": lambda one: one.p_holm, "difference": lambda one: one.difference}
+        values |= {"difference.low": lambda one: one.ci[0], "difference.high": lambda one: one.ci[1]}
+        return {one.second: values[self.end](one) for one in about}
+
+    def _values(self, scores: Sequence[Score]) -> dict[str, float]:
+        return {score.system: self._value(score) for score in scores if score.label == self.label}
+
+    def _value(self, score: Score) -> float:
         if self.end:
             if score.ci is None:
                 raise DataError(
                     f"--fail-if '{self.text}': {score.label} has no interval; expected a condition on its value, or a "
                     "metric that has one"
                 )
-            value = score.ci[self.end == "high"]
-        name = score.label + (f".{self.end}" if self.end else "")
-        of = f" of '{score.system}'" if score.system else ""
+            return score.ci[self.end == "high"]
+        return score.value
+
+    def _line(self, system: str, value: float) -> str:
+        name = self.label + (f".{self.end}" if self.end else "")
+        of = f" of '{system}'" if system else ""
         if math.isnan(value):
             return f"{self.text}: {name}{of} is not a number, which meets every condition"
         return f"{self.text}: {name}{of} is {value:.10g}" if _TESTS[self.test](value, self.limit) else ""
@@ -88,7 +113,7 @@ def _read(condition: str, names: dict[str, list[str]]) -> Gate:
             raise OptionError(f"--fail-if '{condition}': {name} stands for {', '.join(labels)}; expected one of them")
         label = name if name in labels else labels[0]
         return Gate(condition, label, rest["end"] or "", rest["system"] or "", parts["test"], limit)
-    asked = re.split(r"@|\.(?:low|high)$", what)[0]
+    asked = re.split(r"@|\.(?:low|high|difference|p)\b", what)[0]
     raise UnknownName.among(
         f"metric in --fail-if '{condition}':",
         asked,

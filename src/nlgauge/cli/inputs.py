@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, overload
 
 import typer
 
-from nlgauge.errors import OptionError
+from nlgauge.errors import DataError, OptionError, UnknownName
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Source
     from nlgauge.models.runtime import Machine
 
 _LARGEST_CHUNK_MB = 4096
+_FORMAT_ENDINGS = {"md": "markdown", "tex": "latex"}
 
 Files = Annotated[
     list[str],
@@ -91,6 +92,16 @@ NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither read nor writ
 Progress = Annotated[bool, typer.Option("--progress/--no-progress", help="Progress on standard error.")]
 
 
+def format_name(asked: str) -> str:
+    """The output format that an option asks for, by its name or by the ending of its files; nothing stays nothing."""
+    from nlgauge.report.tables import RESULT_FORMATS
+
+    name = _FORMAT_ENDINGS.get(asked, asked)
+    if name and name not in RESULT_FORMATS:
+        raise UnknownName.among("format", asked, RESULT_FORMATS)
+    return name
+
+
 def check_output(output: Path, files: list[str]) -> None:
     """Fail before any work when the output cannot be written, or would overwrite an input."""
     from nlgauge.engine.files import check_writable
@@ -165,4 +176,14 @@ def make_sources(
         "aligned": companions,
         "extras": extras,
     }
+    for path in files:
+        _refuse_metric(path)
     return [Source(path=path, **options) for path in files]
+
+
+def _refuse_metric(path: str) -> None:
+    """A metric in the place of a file: the option -m takes one name at a time."""
+    from nlgauge.metrics.registry import BUNDLES, metric_names
+
+    if path != "-" and not Path(path).exists() and path.partition(":")[0] in (*metric_names(), *BUNDLES):
+        raise DataError(f"no such file (a metric needs its own -m: -m {path})", file=path)

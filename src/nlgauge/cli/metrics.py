@@ -5,9 +5,24 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+
+class _Metrics(TyperGroup):
+    """A group that knows metrics from commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was called; a metric in its place is told what shows it."""
+        from nlgauge.metrics.registry import metric_names
+
+        if args and args[0] not in self.commands and args[0] in metric_names():
+            ctx.fail(f"'{args[0]}' is a metric; expected a command: nlgauge metrics show {args[0]}")
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     help="List metrics, or show one in full.",
+    cls=_Metrics,
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,

@@ -19,7 +19,12 @@ FORMATS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json", ".pdf"
 
 def report_command(
     files: inputs.Files,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")] = Path("report.html"),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="The file to write. Default: report.html, or as --format says.", show_default=False
+        ),
+    ] = None,
     format: Annotated[
         str,
         typer.Option(
@@ -88,6 +93,7 @@ def report_command(
     from nlgauge.report.results import read_result
     from nlgauge.report.texts import read_texts
 
+    output = output or Path(f"report.{format or 'html'}")
     inputs.check_output(output, files)
     form = _format(format, output)
     if form == "pdf":

@@ -13,6 +13,10 @@ from nlgauge.cli import inputs
 from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nlgauge.cli.gates import Gate
+    from nlgauge.metrics.comparison import Comparison
     from nlgauge.metrics.registry import Unmeasured
     from nlgauge.metrics.score import Score
     from nlgauge.report.tables import Sheet
@@ -24,6 +28,7 @@ Format = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
+        callback=inputs.format_name,
         help="text, json, csv, markdown, latex or parquet. Default: as the output's name says, else text.",
         show_default=False,
     ),
@@ -41,6 +46,15 @@ Output = Annotated[
 Log = Annotated[
     str,
     typer.Option(metavar="mlflow|wandb", help="Log the scores to a new run of this tracker.", show_default=False),
+]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4', or "
+        "'distinct.difference.high < 0' (below the first system, and not by chance); repeat for more.",
+        show_default=False,
+    ),
 ]
 
 
@@ -60,14 +74,7 @@ def score_command(
         Path | None, typer.Option(metavar="OUT", help="Write values of single sets to .jsonl, .csv or .parquet.")
     ] = None,
     compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Paired tests between systems.")] = True,
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="CONDITION",
-            help="Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4'; repeat for more.",
-            show_default=False,
-        ),
-    ] = None,
+    fail_if: FailIf = None,
     log: Log = "",
     sketch: Annotated[
         bool, typer.Option("--sketch", help="Estimate corpus-level counts in one pass and little memory.")
@@ -96,7 +103,7 @@ def score_command(
 
     Prints a table with a signature for every number. With several files (or a column of system names) each system is
     compared with the first, on the same contexts: paired permutation test, bootstrap interval of the difference,
-    Holm's correction.
+    Holm's correction. CSV and Parquet have scores alone; nlgauge compare -o writes differences and p-values there, too.
 
     Examples:
 
@@ -116,6 +123,7 @@ def score_command(
     from nlgauge.metrics.scoring import RunOptions
     from nlgauge.metrics.scoring import score as score_files
     from nlgauge.report import tables
+    from nlgauge.stats.bootstrap import check_level
 
     form = check_result(format, output, log, files)
     if per_item is not None:
@@ -134,13 +142,15 @@ def score_command(
         files, input_format=input_format, columns=columns, set_size=set_size, aligned=aligned,
         extras=tuple(column or ()),
     )  # fmt: skip
+    check_level(level, resamples)
     interval = Interval(level, resamples, seed)
     saved = form == "json" and output is not None
-    wanted = confidence or saved or (len(files) > 1 and compare) or any(gate.end for gate in gates)
+    wanted = confidence or saved or any(gate.end for gate in gates)
     scores = score_files(
         sources,
         made,
-        interval=interval if wanted else None,
+        interval=interval if wanted or compare else None,
+        interval_alone=wanted,
         run=RunOptions(
             processes=processes,
             chunk_bytes=inputs.chunk_bytes(chunk_mb),
@@ -158,7 +168,12 @@ def score_command(
         write_table(tables.per_item_table(scores), per_item)
     conclude(tables.score_sheet(scores, comparisons, values=saved), scores, form, output, log)
     say_unmeasured(unmeasured)
-    met = [line for gate in gates for line in gate.met(scores)]
+    fail(gates, scores, comparisons)
+
+
+def fail(gates: Sequence[Gate], scores: Sequence[Score], comparisons: Sequence[Comparison]) -> None:
+    """Exit with 1 when a condition is met, and say which."""
+    met = [line for gate in gates for line in gate.met(scores, comparisons)]
     for line in met:
         print(f"nlgauge: failed: {line}", file=sys.stderr)
     if met:
@@ -169,6 +184,11 @@ def check_result(format: str, output: Path | None, log: str, files: list[str]) -
     """The format of the result; fails before any work when it could not be written or logged."""
     from nlgauge.report.tables import choose_format
 
+    if output is not None and not format and output.suffix.lower() in (".pdf", ".html", ".htm"):
+        raise OptionError(
+            f"{output}: a table cannot be '{output.suffix}'; expected .txt, .json, .csv, .md, .tex or .parquet; "
+            "nlgauge report writes PDF and HTML"
+        )
     form = choose_format(format, output)
     if output is not None:
         inputs.check_output(output, files)

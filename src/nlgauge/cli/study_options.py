@@ -18,7 +18,9 @@ Files = Annotated[
     list[str],
     typer.Argument(metavar="FILE...", help="JSONL, CSV, TSV or Parquet; several files are several tasks."),
 ]
-Format = Annotated[str, typer.Option("--format", "-f", help="text, json, csv, markdown or latex.")]
+Format = Annotated[
+    str, typer.Option("--format", "-f", callback=inputs.format_name, help="text, json, csv, markdown or latex.")
+]
 Chart = Annotated[Path | None, typer.Option(metavar="OUT", help="Draw the study's figure: .html, .png, .svg or .pdf.")]
 Columns = Annotated[
     list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -56,11 +57,14 @@ class Columns:
         responses, wide = (None, ()) if self.text else self._list_or_wide("responses", "resp", names, file)
         text = None if responses or wide else self._find("text", names, file)
         if (self.references or self.references_separator) and (responses or wide):
-            raise OptionError("references go with single texts; the file holds response sets: name the column of texts")
+            raise OptionError(
+                f"{file or 'the data'} holds response sets ('{responses or wide[0]}'), and references go with "
+                "single texts; expected a column of texts: name it with --text COL"
+            )
         if not (responses or wide or text):
             raise DataError(
                 f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
-                "'text'; name another column with --responses or --text",
+                f"'text'; {_numbered(names) or 'name another column with --responses or --text'}",
                 file=file,
             )
         references, wide_references = (
@@ -129,6 +133,19 @@ def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[s
         missing = min(set(range(order[0], order[-1])) - set(order))
         raise DataError(f"wide columns have a gap: number {missing} is missing among {prefix}_*", file=file)
     return tuple(numbered[number] for number in order)
+
+
+def _numbered(names: Sequence[str]) -> str:
+    """Which columns look like responses, several with one prefix; nothing when none or several kinds do."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        if (match := _WIDE.fullmatch(name)) and match["prefix"]:
+            found.setdefault(match["prefix"], []).append(name)
+    kinds = [(prefix, columns) for prefix, columns in found.items() if len(columns) > 1]
+    if len(kinds) != 1:
+        return ""
+    prefix, columns = kinds[0]
+    return f"columns {columns[0]} … {columns[-1]} look like responses: --responses {shlex.quote(prefix)}"
 
 
 @dataclass(frozen=True, kw_only=True)

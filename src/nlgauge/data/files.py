@@ -118,6 +118,8 @@ class ByteStream:
         block = self._next()
         if self._first:
             self._first = False
+            if not block and self._name == display_name(STDIN):
+                raise DataError("is empty; expected data, as in: nlgauge score - < FILE", file=self._name)
             while len(block) < _LONGEST_BOM and (more := self._next()):
                 block += more
             for mark, encoding in _FOREIGN_BOMS.items():

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from nlgauge.data.chunks import BLANK, MAX_LINE_BYTES, Chunk
-from nlgauge.data.files import decode_utf8
+from nlgauge.data.files import STDIN, decode_utf8, display_name
 from nlgauge.errors import DataError
 
 OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -87,7 +87,8 @@ def _blame(line: bytes, number: int, name: str, error: Exception) -> DataError:
     elif isinstance(error, msgspec.ValidationError):
         advice = f'{error}; expected a JSON object such as {{"context": …, "responses": […]}}'
     else:
-        advice = f"invalid JSON ({error}); expected one JSON object a line"
+        hint = " (is it CSV? --input-format csv)" if number == 1 and name == display_name(STDIN) else ""
+        advice = f"invalid JSON ({error}); expected one JSON object a line{hint}"
     return DataError(advice, file=name, line=number)
 
 

@@ -76,6 +76,15 @@ def folder_answers(files: Iterable[tuple[Path, list[Answered]]], folder: str) ->
         yield from (replace(one, id=f"{task}/{one.id}", system=model) for one in answers)
 
 
+def with_model(answers: list[Answered], path: str) -> list[Answered]:
+    """Answers of one log under the name of their model, where the file is called as the tool calls it."""
+    named = _FILE.fullmatch(Path(path).name)
+    if not named:
+        return answers
+    model = _model(Path(path), named["time"])
+    return [replace(one, system=model) for one in answers]
+
+
 def _model(path: Path, time: str | None) -> str:
     """The model's name as the results beside a sample log have it, else the name of its folder."""
     results = path.parent / f"results_{time}.json"

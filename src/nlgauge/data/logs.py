@@ -7,7 +7,9 @@ this file knows of them. Nothing in a file is ever run or unpickled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,9 @@ from nlgauge.data.json_lines import decode_python, decode_python_line
 from nlgauge.errors import DataError, OptionError
 
 _LARGEST_DOCUMENT = 2 << 30
+_LONGEST_CHARACTER = 4
+_LM_EVAL_RESULTS = frozenset({"results", "versions", "config"})
+_PART_OF_A_WORD = re.compile(r"[-+.\\\w]{0,9}")
 
 
 def is_outputs_folder(path: str) -> bool:
@@ -85,7 +90,10 @@ def _line_chunks(path: str, size: int, asked_in: str) -> Iterator[Chunk]:
             file=name,
         )
     if lm_eval_logs.is_sample(record):
-        yield from answer_chunks(lm_eval_logs.read_samples(_lines(whole, name), name), size, name)
+        answers = lm_eval_logs.read_samples(_lines(whole, name), name)
+        yield from answer_chunks(lm_eval_logs.with_model(answers, path), size, name)
+    elif _is_summary(record):
+        raise _no_records(record, name)
     elif inspect_logs.is_log(record):
         yield from answer_chunks(inspect_logs.read_document(record, name), size, name)
     elif first.header.strip(BLANK) == b"{":
@@ -135,19 +143,63 @@ def _document_chunks(chunks: Iterable[Chunk], size: int, name: str) -> Iterator[
                 "as .eval (inspect log convert --to eval)",
                 file=name,
             )
+    data = b"".join(parts)
     try:
-        document = decode_python(b"".join(parts))
+        document = decode_python(data)
     except ValueError as error:
-        raise DataError(
-            f"line 1: invalid JSON ({error}); expected one JSON object a line, or a whole Inspect log", file=name
-        ) from error
+        raise _bad_document(data, error, name) from error
     if not isinstance(document, dict) or not inspect_logs.is_log(document):
-        found = f"with {', '.join(list(document)[:8])}" if isinstance(document, dict) else "that is no object"
-        raise DataError(
-            f"is a JSON document {found}; expected one JSON object a line, or an Inspect log (eval, status, samples)",
+        raise _no_records(document, name)
+    yield from answer_chunks(inspect_logs.read_document(document, name), size, name)
+
+
+def _bad_document(data: bytes, error: ValueError, name: str) -> DataError:
+    """What is wrong with a JSON document over many lines: it ends too early, or has a mistake on some line."""
+    if _ends_early(data, error):
+        return DataError(
+            "ends in the middle of a JSON document; expected one JSON object a line, or a whole Inspect log: copy it "
+            "again, or wait until its run is done",
             file=name,
         )
-    yield from answer_chunks(inspect_logs.read_document(document, name), size, name)
+    line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+    reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+    return DataError(
+        f"invalid JSON ({reason}); expected one JSON object a line, or a whole Inspect log", file=name, line=line
+    )
+
+
+def _ends_early(data: bytes, error: ValueError) -> bool:
+    """Whether JSON is fine as far as it goes: the rest is nothing, a string without its end, or a part of a word."""
+    if isinstance(error, UnicodeDecodeError):
+        return error.start >= len(data.rstrip()) - _LONGEST_CHARACTER
+    if not isinstance(error, json.JSONDecodeError):
+        return False
+    rest = error.doc[error.pos :].rstrip()
+    return error.msg.startswith("Unterminated string") or bool(_PART_OF_A_WORD.fullmatch(rest))
+
+
+def _is_summary(document: Mapping[str, Any]) -> bool:
+    """Whether a document has the results of a run, of NLGauge or lm-evaluation-harness, and no texts."""
+    scores = document.get("scores")
+    ours = isinstance(scores, list) and bool(scores) and all(isinstance(s, dict) and "signature" in s for s in scores)
+    return ours or (document.keys() >= _LM_EVAL_RESULTS and isinstance(document["results"], dict))
+
+
+def _no_records(document: Any, name: str) -> DataError:
+    """What a JSON document is that holds no texts, and where they are."""
+    if isinstance(document, dict) and _is_summary(document):
+        found = (
+            "is a result of nlgauge score, which nlgauge leaderboard reads; expected texts"
+            if "scores" in document
+            else "has the results of lm-evaluation-harness, without texts; expected the samples_*.jsonl beside it (of "
+            "lm_eval --log_samples), or their folder"
+        )
+        return DataError(found, file=name)
+    found = f"with {', '.join(list(document)[:8])}" if isinstance(document, dict) else "that is no object"
+    return DataError(
+        f"is a JSON document {found}; expected one JSON object a line, or an Inspect log (eval, status, samples)",
+        file=name,
+    )
 
 
 def _prompts(path: str) -> dict[str, str | None]:

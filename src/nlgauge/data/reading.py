@@ -190,6 +190,12 @@ class Source:
         header = [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
         if not any(header):
             raise DataError("no header; expected column names on the first line", file=self.name, line=1)
+        if len(header) == 1 and ";" in header[0] and self.format == "csv":
+            raise DataError(
+                "the header has semicolons and no commas; expected commas: save it so, or replace them",
+                file=self.name,
+                line=1,
+            )
         if twice := {name for name in header if header.count(name) > 1}:
             raise DataError("stands twice in the header", file=self.name, line=1, column=min(twice))
         rows, lines = [], []

@@ -183,13 +183,13 @@ class SetMetric(Metric):
         return mean
 
     def finish(self, stats: SetStats, interval: Interval | None = None) -> Score:
-        """Mean over sets, exactly rounded so that their order does not matter."""
+        """Mean over sets, exactly rounded so that their order does not matter; one set alone has no interval."""
         whole = stats.items.all_values()
         defined = whole[~np.isnan(whole)]
         if len(defined) == 0:
             raise DataError(f"{self.name} has no value on any of the {len(whole)} sets")
         signature, ci = self.signature, None
-        if interval is not None:
+        if interval is not None and len(defined) > 1:
             from nlgauge.stats.bootstrap import bootstrap_mean
 
             ci = bootstrap_mean(defined, interval.confidence, interval.resamples, interval.seed)

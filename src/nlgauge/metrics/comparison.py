@@ -22,6 +22,7 @@ SIGNIFICANT = 0.05
 _OPPOSITE = {"more diverse": "less diverse", "less diverse": "more diverse", "better": "worse", "worse": "better"}
 _DRAWS_AT_ONCE = 4_000_000
 _ROUNDING = 1e-9
+_SHOWN = 60
 _OTHER_WAYS = (
     "nlgauge compare --unpaired takes them as samples that have nothing to do with each other, and nlgauge score "
     "--no-compare prints the scores alone"
@@ -34,9 +35,9 @@ class Comparison:
 
     Paired, on the contexts that both answered, `p` is from a paired permutation test; unpaired, from a permutation test
     over all sets of both. Measures of a whole corpus take the jackknife. `p_holm` corrects `p` for the number of
-    comparisons made together; `smallest_p` is the least that so few sets could have given. `first_value` and
-    `second_value` are means over the compared sets. `effect` is the difference in standard deviations (Cohen's d; those
-    of the differences when paired), None where there is no spread or no value of single sets.
+    comparisons made together, and equals it for one alone; `smallest_p` is the least that so few sets could have given.
+    `first_value` and `second_value` are means over the compared sets. `effect` is the difference in standard deviations
+    (Cohen's d; those of the differences when paired), None where there is no spread or no value of single sets.
     """
 
     metric: str
@@ -61,7 +62,8 @@ class Comparison:
         """What the test says, in words."""
         if (self.p if math.isnan(self.p_holm) else self.p_holm) < SIGNIFICANT:
             word = self.higher_is if self.difference > 0 else _OPPOSITE[self.higher_is]
-            return f"{self.second} is {word} than {self.first}"
+            pooled = " over all contexts" if "|over:corpus|" in self.signature else ""
+            return f"{self.second} is {word} than {self.first}{pooled}"
         if self.smallest_p >= SIGNIFICANT:
             return f"too few {'contexts' if self.paired else 'sets'} to tell"
         return "no significant difference"
@@ -78,6 +80,11 @@ def _finite(value: Any) -> Any:
 
 def compare(first: Score, second: Score, *, interval: Interval | None = None, paired: bool = True) -> Comparison:
     """Compare two systems' scores by the same metric: context by context, or with `paired=False` as two samples."""
+    if not (isinstance(first, Score) and isinstance(second, Score)):
+        raise DataError(
+            f"found {type(first).__name__} and {type(second).__name__}; expected two scores, not names of files or "
+            "lists: first, second = nlgauge.score([FILE, FILE], ['distinct'])"
+        )
     how = interval or Interval()
     check_level(how.confidence, how.resamples)
     own, other = first.signature, second.signature
@@ -233,6 +240,7 @@ def _made(first: Score, second: Score, how: Interval, facts: dict[str, str], **f
         second=second.system,
         higher_is=first.higher_is,
         signature=str(replace(first.signature, facts=facts)),
+        p_holm=found["p"],
         **found,
     )
 
@@ -277,16 +285,47 @@ def _changed_contexts(joined: pl.DataFrame) -> int:
 
 
 def _why_not(one: pl.DataFrame, two: pl.DataFrame, first: str, second: str) -> str:
-    shared = set(one["id"]) & set(two["id"])
-    reasons = [
-        f"id '{frame['id'].filter(frame['id'].is_duplicated())[0]}' stands several times in '{system}'"
+    numbered = _is_numbered(one) and _is_numbered(two)
+    with_contexts = "context_hash" in one.columns and "context_hash" in two.columns
+    found = [] if numbered and with_contexts else [f"{len(set(one['id']) & set(two['id']))} ids in common"]
+    twice = [
+        f"id '{_printable(frame['id'].filter(frame['id'].is_duplicated())[0])}' stands several times in '{system}'"
         for frame, system in ((one, first), (two, second))
         if frame["id"].n_unique() < len(frame)
     ]
-    if not reasons and (changed := _changed_contexts(one.join(two, on="id", how="inner", suffix="_2"))):
-        reasons = [f"{changed} of them with another context"]
+    changed = 0 if twice or numbered else _changed_contexts(one.join(two, on="id", how="inner", suffix="_2"))
+    found += [f"{changed} of them with another context"] if changed else twice
+    if with_contexts:
+        found += _about_contexts(one, two, first, second)
+    hint = " (ids look like line numbers, and no contexts are known: name their column with --context COL)"
     return (
-        f"'{first}' and '{second}' cannot be paired: {len(one)} and {len(two)} sets, {len(shared)} ids in common"
-        f"{''.join(f', {reason}' for reason in reasons)}; a paired test needs the same ids with the same contexts (or, "
-        f"without ids, each context once) in both files; {_OTHER_WAYS}"
+        f"'{first}' and '{second}' cannot be paired: {len(one)} and {len(two)} sets, {', '.join(found)}"
+        f"{hint if numbered and not with_contexts else ''}; a paired test needs the same ids with the same contexts "
+        f"(or, without ids, each context once) in both files; {_OTHER_WAYS}"
     )
+
+
+def _about_contexts(one: pl.DataFrame, two: pl.DataFrame, first: str, second: str) -> list[str]:
+    """How many contexts are shared, and a set whose context is missing on the other side or stands there again."""
+    found = [f"{len(set(one['context_hash']) & set(two['context_hash']))} contexts in common"]
+    for frame, system, others, other in ((one, first, two, second), (two, second, one, first)):
+        lacking = frame.join(others, on="context_hash", how="anti", maintain_order="left")["id"]
+        if len(lacking):
+            return [*found, f"the context of set '{_printable(lacking[0])}' of '{system}' is not in '{other}'"]
+    for frame, system in ((one, first), (two, second)):
+        again = frame.filter(pl.col("context_hash").is_duplicated())["id"]
+        if len(again):
+            return [*found, f"the context of set '{_printable(again[0])}' stands several times in '{system}'"]
+    return found
+
+
+def _is_numbered(frame: pl.DataFrame) -> bool:
+    """Whether ids look like the numbers of lines, which stand for ids where a file has none."""
+    numbers = frame["id"].cast(pl.Int64, strict=False)
+    return not numbers.null_count() and bool((numbers.diff().drop_nulls() > 0).all())
+
+
+def _printable(text: str) -> str:
+    """The beginning of a text, without characters that steer a terminal."""
+    shown = "".join(character if character.isprintable() else "\ufffd" for character in text[:_SHOWN])
+    return f"{shown}…" if len(text) > _SHOWN else shown

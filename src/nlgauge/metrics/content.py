@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.metrics.base import refuse
+from nlgauge.metrics.base import SetStats, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.embedding import EmbeddingMetric, SentenceSimilarity
-from nlgauge.metrics.score import HigherIs
+from nlgauge.metrics.score import HigherIs, Interval, Score
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -60,6 +61,18 @@ class Content(EmbeddingMetric):
     def of_vectors(self, vectors: Array) -> float:
         """Minus the mean cosine."""
         return SentenceSimilarity(model=self.model).of_vectors(vectors)
+
+    def finish(self, stats: SetStats, interval: Interval | None = None) -> Score:
+        """The mean over sets; texts without contexts are said to be so, in a warning and beside the signature."""
+        score = super().finish(stats, interval)
+        if any(rows.contexts is not None for rows in stats.items.rows):
+            return score
+        warnings.warn(
+            "content takes the context out of responses, and the data has none: it is sent-sim here; expected a column "
+            "'context' or 'prompt' (another: --context COL)",
+            stacklevel=2,
+        )
+        return replace(score, signature=score.signature.with_facts({"context": "none"}))
 
     def per_set(self, batch: Batch) -> Array:
         """The measure of each set."""

@@ -183,7 +183,7 @@ class NgramRatio(NgramMeasure):
             for s, n in zip(summaries, self.n, strict=True)
         ]
         used = texts > 0
-        return LeftOut(self.combine(np.stack(columns, axis=1))[used], texts[used]) if used.sum() > 1 else None
+        return LeftOut.where_known(self.combine(np.stack(columns, axis=1))[used], texts[used])
 
 
 def _ratio(count: Array, base: Array, nothing: float = math.nan) -> Array:

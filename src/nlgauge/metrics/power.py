@@ -25,13 +25,17 @@ class Power:
 def power_of(comparison: Comparison, confidence: float, tests: int) -> Power | None:
     """From the standard error that the interval of a difference implies, after correction for so many tests.
 
-    None for an interval without width: systems that do not differ anywhere say nothing about the error.
+    None where so few contexts can show nothing at all, and for an interval without width: systems that do not differ
+    anywhere say nothing about the error. Student's t stands for the normal distribution, which promises too much when
+    contexts are few.
     """
-    normal = NormalDist()
-    error = (comparison.ci[1] - comparison.ci[0]) / (2 * normal.inv_cdf((1 + confidence) / 2))
-    if not error > 0:
+    from scipy.special import stdtrit
+
+    error = (comparison.ci[1] - comparison.ci[0]) / (2 * NormalDist().inv_cdf((1 + confidence) / 2))
+    if not error > 0 or comparison.smallest_p >= SIGNIFICANT or comparison.n < 2:
         return None
-    reach = normal.inv_cdf(1 - SIGNIFICANT / (2 * max(1, tests))) + normal.inv_cdf(POWER)
+    freedom = comparison.n - 1
+    reach = float(stdtrit(freedom, 1 - SIGNIFICANT / (2 * max(1, tests))) + stdtrit(freedom, POWER))
     smallest = reach * error
     if comparison.difference == 0 or not math.isfinite(smallest):
         return Power(smallest, None)

@@ -94,9 +94,12 @@ class PooledReferenceMetric(ReferenceMetric):
             return super().finish(stats, interval)
         whole, used = stats.counts.sum(axis=0, keepdims=True), stats.items > 0
         value = float(self.scale * self.of_counts(whole)[0])
-        left_out, ci, signature = None, None, self.signature
-        if interval is not None and used.sum() > 1:
-            left_out = LeftOut(self.scale * self.of_counts(whole - stats.counts[used]), stats.items[used])
+        left_out: LeftOut | None = None
+        ci, signature = None, self.signature
+        if interval is not None:
+            values = self.scale * self.of_counts(whole - stats.counts[used])
+            left_out = LeftOut.where_known(values, stats.items[used])
+        if interval is not None and left_out is not None:
             ci = jackknife_interval(value, left_out, interval.confidence)
             signature = signature.with_facts({"ci": f"{interval.confidence:g}", "by": f"jackknife-{len(left_out)}"})
         return Score(

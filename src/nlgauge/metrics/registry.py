@@ -88,6 +88,9 @@ def create_metric(spec: str) -> Any:
     if "|" in spec:
         parsed = Signature.parse(spec)
         return metric_class(parsed.name).from_options(parsed.options)
+    if "," in spec.partition(":")[0]:
+        each = " ".join(f"-m {name.strip()}" for name in spec.split(","))
+        raise OptionError(f"'{spec}' names several metrics; expected one: repeat -m: {each} (in Python, a list)")
     name, given = METRICS.parse(spec)
     return metric_class(name).from_options(given)
 
@@ -104,8 +107,8 @@ class Unmeasured:
         return f"{self.bundle}: {self.metric} is skipped: {self.reason}"
 
 
-def create_metrics(specs: Iterable[Any]) -> list[Any]:
-    """Metrics from specs (made ones stay as they are); the name of a bundle, such as `dialog`, stands for its parts.
+def create_metrics(specs: str | Iterable[Any]) -> list[Any]:
+    """Metrics from specs, or from one (made ones stay as they are); a bundle, such as `dialog`, stands for its parts.
 
     A part of a bundle that lacks something on this machine is left out with a warning that says what.
     """
@@ -115,8 +118,9 @@ def create_metrics(specs: Iterable[Any]) -> list[Any]:
     return made
 
 
-def measurable_metrics(specs: Iterable[Any]) -> tuple[list[Any], list[Unmeasured]]:
+def measurable_metrics(specs: str | Iterable[Any]) -> tuple[list[Any], list[Unmeasured]]:
     """As `create_metrics`, with the parts of bundles that are left out in place of warnings."""
+    specs = [specs] if isinstance(specs, str) else specs
     made: list[Any] = []
     unmeasured: list[Unmeasured] = []
     for spec in specs:

@@ -61,9 +61,10 @@ class RunOptions:
 
 def score(
     data: Any,
-    metrics: Sequence[str | Metric] = ("distinct",),
+    metrics: str | Sequence[str | Metric] = ("distinct",),
     *,
     interval: Interval | None = None,
+    interval_alone: bool = True,
     run: RunOptions | None = None,
     **reading: Any,
 ) -> list[Score]:
@@ -71,8 +72,8 @@ def score(
 
     `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, a frame of Polars, pandas or Arrow, lists of texts,
     or a list of file names or sources (each a system of its own). Metrics are written as on the command line
-    (`"distinct:n=2"`, the bundle `"dialog"`), as signatures, or made with their classes. Further options are those of
-    `nlgauge.data.Source`.
+    (`"distinct:n=2"`, the bundle `"dialog"`), as signatures, or made with their classes. With `interval_alone=False`
+    intervals are made only where several systems are found. Further options are those of `nlgauge.data.Source`.
 
     >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
     0.2
@@ -97,9 +98,11 @@ def score(
             else:
                 names = file_names([source.path for source in sources])
                 found = [_score_source(source, made, grouped, options, scratch) for source in sources]
+        systems = list(_named(found, names))
+        how = interval if interval_alone or len(systems) > 1 else None
         return [
-            replace(metric.finish(stats, interval), system=system)
-            for system, all_stats in _named(found, names)
+            replace(metric.finish(stats, how), system=system)
+            for system, all_stats in systems
             for metric, stats in zip(made, all_stats, strict=True)
         ]
 

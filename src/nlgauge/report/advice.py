@@ -10,7 +10,7 @@ from nlgauge.metrics.comparison import Comparison
 from nlgauge.metrics.power import POWER, power_of
 from nlgauge.metrics.score import Score
 from nlgauge.report.lengths import FEWEST_LENGTHS, FEWEST_TEXTS, LengthGap, ead_declines
-from nlgauge.report.questions import question_of
+from nlgauge.report.questions import direction, question_of
 from nlgauge.report.summary import is_significant
 from nlgauge.report.tables import number
 from nlgauge.report.texts import SystemFacts
@@ -47,7 +47,7 @@ def advise(about: Situation) -> list[Advice]:
     """All that applies, warnings first."""
     found = [
         *_on_tests(about), *_on_contexts(about), *_on_ids(about), *_on_lengths(about), *_on_bias(about),
-        *_on_content(about), *_on_perplexity(about), *_on_columns(about),
+        *_on_conflict(about), *_on_content(about), *_on_perplexity(about), *_on_columns(about),
     ]  # fmt: skip
     return sorted(found, key=lambda advice: advice.kind != "warning")
 
@@ -158,6 +158,32 @@ def _on_bias(about: Situation) -> Iterator[Advice]:
             "Between systems that write texts of different lengths it is unfair to the one that writes longer ones "
             "(paper 2, section 4, the Twitter case).",
         )
+
+
+def _on_conflict(about: Situation) -> Iterator[Advice]:
+    """Within contexts a system may be more varied, and over all of them less, or the other way round."""
+    questions = {score.label: question_of(score) for score in about.scores}
+    for system in dict.fromkeys(one.second for one in about.comparisons):
+        mine = [one for one in about.comparisons if one.second == system and is_significant(one)]
+        signs = {
+            pooled: {
+                one.difference * direction(one.higher_is) > 0
+                for one in mine
+                if questions[one.metric_label] in (("repetition",) if pooled else ("form", "content"))
+            }
+            for pooled in (False, True)
+        }
+        within, across = signs[False], signs[True]
+        if len(within) == len(across) == 1 and within != across:
+            less, more = ("across", "within") if within == {True} else ("within", "across")
+            yield Advice(
+                "warning",
+                "Within contexts and across them",
+                f"{system} is more varied {more} contexts than {about.comparisons[0].first}, and less {less} them. "
+                "Metrics across contexts pool all texts: they rise with the words that contexts bring along, and with "
+                "marks that stay attached to words (`tok`). How varied a system is in one place is what the metrics "
+                "within contexts say.",
+            )
 
 
 def _on_content(about: Situation) -> Iterator[Advice]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +21,7 @@ from nlgauge.report.texts import visible
 
 _MARKED = str.maketrans({**{character: f"\\{character}" for character in "\\`*_[]#~"}, "|": "&#124;"})
 _TEXT_SHOWN = 300
+_CODE = re.compile(r"(`[^`]+`)")
 
 
 def to_json(card: Card) -> str:
@@ -78,12 +80,12 @@ def to_markdown(card: Card) -> str:
     lines += [f"From {_plain(', '.join(card.run.files))}. NLGauge {__version__}.", "", "## Summary", ""]
     lines += [f"- {_plain(v.sentence)}{f' ({_plain(v.detail)})' if v.detail else ''}" for v in card.verdicts]
     if card.run.refusal:
-        lines.append(f"- The systems were not compared: {_plain(card.run.refusal)}")
+        lines.append(f"- The systems were not compared: {_prose(card.run.refusal)}")
     if len(card.systems) == 1:
         lines.append("- One system: nothing to compare it with.")
-    lines += ["", "Not measured:", "", *(f"- {_plain(m.what)}: {_plain(m.reason)}" for m in card.missing)]
+    lines += ["", "Not measured:", "", *(f"- {_plain(m.what)}: {_prose(m.reason)}" for m in card.missing)]
     lines += ["", "## Before you rely on it", ""]
-    lines += [f"- {'**Careful.** ' * (a.kind == 'warning')}{_plain(a.title)}. {_plain(a.text)}" for a in card.advice]
+    lines += [f"- {'**Careful.** ' * (a.kind == 'warning')}{_plain(a.title)}. {_prose(a.text)}" for a in card.advice]
     lines += ["", "## The texts", "", _facts(card)]
     for question in QUESTIONS:
         metrics, results = card.of(question), card.results_of(question)
@@ -168,6 +170,16 @@ def _cut(text: str) -> str:
     return _plain(text if len(text) <= _TEXT_SHOWN else f"{text[:_TEXT_SHOWN]} …")
 
 
+def _prose(text: str) -> str:
+    """A sentence of NLGauge's own on one line, in which what stands between backticks is code and all else text."""
+    parts = _CODE.split(one_line(visible(text)))
+    return "".join(part if _CODE.fullmatch(part) else _escaped(part) for part in parts)
+
+
 def _plain(text: str) -> str:
     """Text on one line that neither Markdown nor HTML reads as anything else."""
-    return html.escape(one_line(visible(text)), quote=False).translate(_MARKED)
+    return _escaped(one_line(visible(text)))
+
+
+def _escaped(text: str) -> str:
+    return html.escape(text, quote=False).translate(_MARKED)

@@ -101,15 +101,38 @@ def read_results(path: str | Path) -> Results:
     place = Path(path)
     if not place.is_file():
         raise DataError(f"no such file; {_WRITE_IT}", file=str(path))
+    data = place.read_bytes()
     try:
-        document = msgspec.json.decode(place.read_bytes(), type=_Document)
+        document = msgspec.json.decode(data, type=_Document)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataError(f"is no result of NLGauge ({error}); {_WRITE_IT}", file=str(path)) from error
+        raise DataError(f"is no result of NLGauge, but {_kind(data)}; {_WRITE_IT}", file=str(path)) from error
     if document.sets is None:
         raise DataError(f"has no values of single sets, so systems cannot be compared; {_WRITE_IT}", file=str(path))
     if not document.scores:
         raise DataError(f"has no scores; {_WRITE_IT}", file=str(path))
     return Results(str(path), tuple(_score(entry, document.sets, str(path)) for entry in document.scores))
+
+
+def _kind(data: bytes) -> str:
+    """What a file is that holds no result."""
+    if not data.strip():
+        return "empty"
+    try:
+        found = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return "JSON lines, such as nlgauge score reads" if _begins_with_an_object(data) else "no JSON document"
+    if not isinstance(found, dict):
+        return f"a JSON {type(found).__name__}"
+    if "scores" in found:
+        return "a JSON document with scores of another form"
+    return f"a JSON document with {one_line(', '.join(list(found)[:8])) or 'nothing in it'}"
+
+
+def _begins_with_an_object(data: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(data.lstrip().partition(b"\n")[0]), dict)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return False
 
 
 def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:

@@ -35,7 +35,7 @@ def default_metrics(read: Read) -> tuple[list[Any], list[Missing]]:
     missing: list[Missing] = []
     for spec in wanted:
         metric = create_metric(spec)
-        if metric.needs > read.smallest:
+        if metric.needs > read.smallest and getattr(metric, "over", "") != "corpus":
             reason = f"needs {metric.needs} responses a set, and some set has {read.smallest}"
             missing.append(Missing(spec, reason, question_of_metric(metric)))
             continue
@@ -85,7 +85,7 @@ def _scores(
 ) -> tuple[list[Score], list[Missing]]:
     """All scores; where they cannot be had at once, those of the metrics that work alone."""
     try:
-        return [_honest(one) for one in score(sources, metrics, interval=interval, run=run)], []
+        return score(sources, metrics, interval=interval, run=run), []
     except (DataError, MissingExtra, ModelError) as error:
         if len(metrics) < 2:
             raise
@@ -105,13 +105,7 @@ def _scores(
             "none of the metrics can be computed: " + "; ".join(f"{one.what}: {one.reason}" for one in failed)
         )
     systems = list(dict.fromkeys(one.system for one in found))
-    ordered = sorted(found, key=lambda one: systems.index(one.system))
-    return [_honest(one) for one in ordered], failed
-
-
-def _honest(one: Score) -> Score:
-    """A mean over one set has no interval, though a bootstrap gives one of no width."""
-    return replace(one, ci=None) if one.items is not None and one.n < 2 else one
+    return sorted(found, key=lambda one: systems.index(one.system)), failed
 
 
 def _comparisons(

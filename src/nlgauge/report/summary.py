@@ -49,10 +49,16 @@ def _verdict(
     up: list[str] = []
     down: list[str] = []
     none: list[str] = []
+    few: list[str] = []
     for comparison in comparisons:
         sign = comparison.difference * direction(comparison.higher_is)
-        (none if not is_significant(comparison) else up if sign > 0 else down).append(names[comparison.metric_label])
-    detail = f"no significant difference by {_listed(none)}" if none and (up or down) else ""
+        open_list = few if comparison.smallest_p >= SIGNIFICANT else none
+        (open_list if not is_significant(comparison) else up if sign > 0 else down).append(
+            names[comparison.metric_label]
+        )
+    details = [f"no significant difference by {_listed(none)}"] if none and (up or down) else []
+    details += [f"too few contexts to tell by {_listed(few)}"] if few and (up or down or none) else []
+    detail = "; ".join(details)
     if up and down:
         sentence = (
             f"The metrics disagree: {second} is {question.up} than {first} by {_listed(up)}, and {question.down} by "
@@ -63,6 +69,12 @@ def _verdict(
         return Verdict(question.key, "up", f"{second} is {question.up} than {first} by {_listed(up)}.", detail)
     if down:
         return Verdict(question.key, "down", f"{second} is {question.down} than {first} by {_listed(down)}.", detail)
+    if few and not none:
+        sentence = (
+            f"Too few contexts to tell {second} and {first} apart in {question.aspect} by {_listed(few)}: with "
+            f"{comparisons[0].n} of them no difference can be significant."
+        )
+        return Verdict(question.key, "none", sentence, detail)
     sentence = f"No significant difference in {question.aspect} between {second} and {first} by {_listed(none)}."
     return Verdict(question.key, "none", sentence, detail)
 

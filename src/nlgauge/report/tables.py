@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ _LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
     "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
+_NUMBERS = re.compile(r"[-<.,%\[\]\d ]*")
+_MINUS = re.compile(r"-(?=[.\d])")
 
 
 def unique_names(scores: Sequence[Score]) -> dict[str, str]:
@@ -241,13 +244,20 @@ def _escape_latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
+def _latex_cell(text: str) -> str:
+    escaped = _escape_latex(text)
+    return _MINUS.sub("$-$", escaped) if _NUMBERS.fullmatch(text) else escaped
+
+
 def latex_table(header: list[str], rows: list[list[str]], signatures: list[str]) -> str:
-    """A table as LaTeX (booktabs), signatures as comments."""
-    lines = [" & ".join(map(_escape_latex, line)) + r" \\" for line in rows]
+    """A table as LaTeX (booktabs): numbers to the right with a minus of their own, signatures as comments."""
+    lines = [" & ".join(map(_latex_cell, line)) + r" \\" for line in rows]
+    sides = ["r" if all(_NUMBERS.fullmatch(row[place]) for row in rows) else "l" for place in range(len(header))]
     return "\n".join(
         [
+            r"% needs \usepackage{booktabs}",
             *(f"% {signature}" for signature in signatures),
-            r"\begin{tabular}{l" + "r" * (len(header) - 2) + "l}",
+            rf"\begin{{tabular}}{{{''.join(sides)}}}",
             r"\toprule",
             " & ".join(map(_escape_latex, header)) + r" \\",
             r"\midrule",

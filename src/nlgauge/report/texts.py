@@ -33,8 +33,8 @@ def clipped(text: str, length: int) -> str:
 class SystemFacts:
     """Counts over all texts of a system; shares are of its responses.
 
-    `repeated` responses equal another one to the same context, `elsewhere` ones also answer another context, `generic`
-    ones are "I don't know." or "I don't know what to do."; case, punctuation and spaces aside.
+    `repeated` responses equal an earlier one to the same context, `elsewhere` ones also answer another context,
+    `generic` ones are "I don't know." or "I don't know what to do."; case, punctuation and spaces aside.
     """
 
     system: str

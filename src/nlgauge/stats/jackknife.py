@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from nlgauge.arrays import Array
 from nlgauge.stats.bootstrap import check_level
 
@@ -22,6 +24,11 @@ class LeftOut:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @classmethod
+    def where_known(cls, values: Array, sizes: Array) -> LeftOut | None:
+        """None for a single group, and where the measure has no value without one of them: nothing is known then."""
+        return cls(values, sizes) if len(values) > 1 and np.isfinite(values).all() else None
 
 
 def jackknife_error(value: float, left_out: LeftOut) -> float:

@@ -22,6 +22,10 @@ from nlgauge.studies.tasks import Measured, Over, Task, make_tasks, notes_about,
 
 LABELS = ("label_value", "label", "content_diversity")
 _BINS = 24
+_NO_LABEL = (
+    "; the content test needs sets whose content diversity is known; what is known of each metric stands in "
+    "docs/claims/diversity.md and under its numbers in nlgauge report"
+)
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ def content_test(
     notes = notes_about(tasks, over)
     chosen = ""
     for task in tasks:
-        chosen = label or find_column(task, LABELS, "label")
+        chosen = label or find_column(task, LABELS, "label", _NO_LABEL)
         classes = class_labels(task, chosen, high)
         groups = task.groups(over)
         for one in task.measured:
@@ -122,12 +126,13 @@ def content_test(
     return ContentTest(rows, Signature("content", options), notes=tuple(notes), points=pl.concat(points))
 
 
-def find_column(task: Task, usual: Sequence[str], what: str) -> str:
+def find_column(task: Task, usual: Sequence[str], what: str, advice: str = "") -> str:
     """The first usual name that the data has."""
     found = next((name for name in usual if name in task.frame.columns), None)
     if found is None:
         raise DataError(
-            f"no {what}; found columns {', '.join(task.frame.columns)}; name the column with --{what}", file=task.name
+            f"no {what}; found columns {', '.join(task.frame.columns)}; name the column with --{what}{advice}",
+            file=task.name,
         )
     return found
 
