@@ -17,6 +17,7 @@ from nlgauge.errors import NLGaugeError
 _INTERRUPTED = "interrupted; no output was completed, and the same command goes on from finished work"
 COMMANDS = {
     "score": ("score:score_command", "Score files of response sets or texts, and compare systems."),
+    "plan": ("plan:plan_command", "Estimate time, memory, disk and model calls from a sample before scoring."),
     "compare": ("compare:compare_command", "Say whether systems differ: interval, test, effect size and verdict."),
     "leaderboard": ("leaderboard:leaderboard_command", "Rank systems from results of nlgauge score, ties marked."),
     "report": ("report:report_command", "Write a report card: one self-contained HTML page with charts and examples."),
