@@ -16,6 +16,7 @@ from nlgauge.metrics.self_bleu import SelfBleu
 from peers.reporting import report, timed
 
 DISTINCT = "distinct:over=corpus,tok=space"
+CORPUS_SELF_BLEU = "self-bleu:over=corpus"
 _TINY = ["a tiny text to warm up with", "another tiny text"]
 _REPEATS = 3
 
@@ -54,6 +55,14 @@ def self_bleu(path: Path) -> None:
     report(seconds, value=value, values=values, warm_up=warm_up)
 
 
+def self_bleu_corpus(path: Path) -> None:
+    """File to number, every text against all others, with the default budget of memory."""
+    _, warm_up = timed(lambda: score([_TINY], [CORPUS_SELF_BLEU]))
+    run = RunOptions(processes=1, cache=False)
+    value, seconds = _median_time(lambda: score(str(path), [CORPUS_SELF_BLEU], run=run)[0].value)
+    report(seconds, value=value, warm_up=warm_up)
+
+
 def _median_time(function: Callable[[], float]) -> tuple[float, float]:
     runs = [timed(function) for _ in range(_REPEATS)]
     return runs[0][0], statistics.median(seconds for _, seconds in runs)
@@ -67,4 +76,5 @@ if __name__ == "__main__":
         "distinct-joined": lambda: distinct_joined(file),
         "cosine": lambda: cosine(file),
         "self-bleu": lambda: self_bleu(file),
+        "self-bleu-corpus": lambda: self_bleu_corpus(file),
     }[case]()

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench_setup import Bench
-from cases import cosine, distinct, embedding, large, logprobs, neighbours, resampling, ruq, self_bleu
+from cases import cosine, distinct, embedding, large, logprobs, neighbours, resampling, ruq, self_bleu, self_bleu_corpus
 from programs import ProgramError
 from results import Section
 
@@ -22,6 +22,7 @@ CASES: dict[str, Callable[[Bench], Section]] = {
     "distinct": distinct.measure,
     "cosine": cosine.measure,
     "self-bleu": self_bleu.measure,
+    "self-bleu-corpus": self_bleu_corpus.measure,
     "embedding": embedding.measure,
     "logprobs": logprobs.measure,
     "ruq": ruq.measure,

@@ -80,7 +80,7 @@ FILES = [
     Case("missing file", "none.jsonl: no such file", command=("none.jsonl",)),
     Case("missing file of a named format", "none.dat: no such file", command=("none.dat", "--input-format", "jsonl")),
     Case("second file missing", "none.jsonl: no such file", command=("good.jsonl", "none.jsonl")),
-    Case("folder", ".: this is a folder; expected a file", command=(".",)),
+    Case("folder", "..: this is a folder; expected a file", command=("..",)),
     Case("empty file", "a.jsonl: the file is empty", {"a.jsonl": ""}),
     Case("empty gzip", "a.jsonl.gz: the file has no records", {"a.jsonl.gz": gzip.compress(b"")}),
     Case("empty standard input", "standard input: is empty; expected data", command=("-",)),

@@ -78,7 +78,35 @@ OneSet = Annotated[bool, typer.Option("--one-set", help="Take all texts of a fil
 Seed = Annotated[int, typer.Option(help="Seed of every random step.")]
 Level = Annotated[float, typer.Option(help="Confidence level of intervals.")]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.")]
-Processes = Annotated[int, typer.Option(metavar="N", help="Worker processes; 0 decides by file size.")]
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--workers", "--processes", metavar="N", help="Worker processes; 0 decides by size, or takes all cores."
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="ENGINE",
+        help="Who works: local (this machine), ray (a cluster that runs, or a new one for this run), ray://HOST:PORT "
+        "or HOST:PORT (a cluster elsewhere).",
+    ),
+]
+RunFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--run",
+        metavar="FOLDER",
+        help="Keep finished parts here: the same command goes on from them after an interruption, on either engine.",
+    ),
+]
+PartMb = Annotated[float, typer.Option(metavar="MB", help="How much of the input is one part, with --run or Ray.")]
+OnError = Annotated[
+    str,
+    typer.Option(
+        metavar="stop|skip", help="A row that cannot be read or that kills a worker: stop and name it, or skip it."
+    ),
+]
 ChunkMb = Annotated[float, typer.Option(metavar="MB", help="How much of a file to hold at a time.")]
 Device = Annotated[str, typer.Option(metavar="DEVICE", help="Where models run: cpu, cuda, cuda:1, mps.")]
 BatchSize = Annotated[
@@ -123,10 +151,10 @@ def use_machine(device: str, batch_size: int, threads: int) -> Machine:
     return chosen
 
 
-def chunk_bytes(megabytes: float) -> int:
-    """The chunk size in bytes."""
+def chunk_bytes(megabytes: float, option: str = "--chunk-mb") -> int:
+    """The size of a chunk, or of a part, in bytes."""
     if not 0 < megabytes <= _LARGEST_CHUNK_MB:
-        raise OptionError(f"--chunk-mb {megabytes:g}; expected more than 0 and at most {_LARGEST_CHUNK_MB}")
+        raise OptionError(f"{option} {megabytes:g}; expected more than 0 and at most {_LARGEST_CHUNK_MB}")
     return max(1, int(megabytes * (1 << 20)))
 
 

@@ -17,6 +17,7 @@ from nlgauge.errors import NLGaugeError
 _INTERRUPTED = "interrupted; no output was completed, and the same command goes on from finished work"
 COMMANDS = {
     "score": ("score:score_command", "Score files of response sets or texts, and compare systems."),
+    "plan": ("plan:plan_command", "Estimate time, memory, disk and model calls from a sample before scoring."),
     "compare": ("compare:compare_command", "Say whether systems differ: interval, test, effect size and verdict."),
     "leaderboard": ("leaderboard:leaderboard_command", "Rank systems from results of nlgauge score, ties marked."),
     "report": ("report:report_command", "Write a report card: one self-contained HTML page with charts and examples."),
@@ -103,7 +104,7 @@ def main() -> None:
             sys.exit(141)
         raise
     except MemoryError:
-        _fail("out of memory; try a smaller --chunk-mb, fewer --processes, or --sketch", 2)
+        _fail("out of memory; try a smaller --chunk-mb, fewer --workers, or --sketch", 2)
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"reading or writing failed: {error}", 2)

@@ -91,7 +91,11 @@ def score_command(
     empty_cells: inputs.EmptyCells = "error",
     set_size: inputs.SetSize = 0,
     aligned: inputs.Aligned = None,
+    engine: inputs.Engine = "local",
     processes: inputs.Processes = 0,
+    run: inputs.RunFolder = None,
+    on_error: inputs.OnError = "stop",
+    part_mb: inputs.PartMb = 64.0,
     chunk_mb: inputs.ChunkMb = 2.0,
     no_cache: inputs.NoCache = False,
     device: inputs.Device = "",
@@ -116,6 +120,8 @@ def score_command(
       nlgauge score replies.csv --text reply --references answers --references-separator '\\t' -m dialog
 
       nlgauge score out.jsonl -m distinct --fail-if 'distinct < 0.4'
+
+      nlgauge score 'shards/*.jsonl.gz' -m distinct:over=corpus --engine ray --workers 8 --run runs/shards
     """
     from nlgauge.cli.gates import read_gates
     from nlgauge.metrics.comparison import compare_all
@@ -149,7 +155,7 @@ def score_command(
     scores = score_files(
         sources,
         made,
-        interval=interval if wanted or compare else None,
+        interval=interval if wanted or (compare and (len(files) > 1 or sources[0].has_systems)) else None,
         interval_alone=wanted,
         run=RunOptions(
             processes=processes,
@@ -157,6 +163,10 @@ def score_command(
             cache=not no_cache,
             progress=progress,
             one_set=one_set,
+            engine=engine,
+            folder=run,
+            part_bytes=inputs.chunk_bytes(part_mb, "--part-mb"),
+            on_error=on_error,
         ),
     )
     warn_about(scores)

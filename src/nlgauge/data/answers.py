@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from nlgauge.data.chunks import Chunk
-from nlgauge.data.files import STDIN, display_name
+from nlgauge.data.files import STDIN, display_name, file_size
 from nlgauge.errors import DataError
 
 Line = tuple[int, dict[str, Any]]
@@ -35,7 +34,7 @@ def answer_chunks(answers: Sequence[Answered], size: int, file: str) -> Iterator
     Every record has the same columns, with null where one has nothing to say. A log has been read to its end by now:
     what is left to do with it is told in shares of its bytes.
     """
-    bytes_on_disk = 0 if file == display_name(STDIN) else Path(file).stat().st_size
+    bytes_on_disk = 0 if file == display_name(STDIN) else file_size(file)
     several = any(len(one.responses) != 1 for one in answers)
     with_context = any(one.context is not None for one in answers)
     with_references = any(one.references for one in answers)

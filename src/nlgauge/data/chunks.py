@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 
-from nlgauge.data.files import BLOCK_BYTES, ByteStream, check_readable, display_name, is_compressed, open_bytes
+from nlgauge.data.files import (
+    BLOCK_BYTES,
+    ByteStream,
+    check_readable,
+    display_name,
+    file_size,
+    is_compressed,
+    open_bytes,
+    open_stretch,
+    scan_parquet,
+)
 from nlgauge.errors import DataError
 
 CHUNK_BYTES = 2 << 20
@@ -26,6 +35,7 @@ class Chunk:
     `payload` holds the bytes of the records (empty for Parquet, which is read by row range), `header` the CSV header or
     the first record of JSON lines (which decides what columns there are), `aligned` the same lines of line-aligned
     companion files, `rows` a Parquet row range. `consumed` is how far into the file (in bytes on disk) the chunk ends.
+    `shard` is the number of the file among those of its source, from 1; 0 for a file on its own.
     """
 
     payload: bytes = field(repr=False)
@@ -34,33 +44,60 @@ class Chunk:
     aligned: Mapping[str, bytes] = field(default_factory=dict)
     rows: tuple[int, int] = (0, 0)
     consumed: int = 0
+    shard: int = 0
 
 
-def line_chunks(path: str, size: int) -> Iterator[Chunk]:
+@dataclass(frozen=True)
+class Span:
+    """A stretch of an uncompressed file that begins and ends at line ends, and the number of its first line."""
+
+    start: int
+    stop: int
+    first_line: int
+
+
+def line_chunks(path: str, size: int, span: Span | None = None) -> Iterator[Chunk]:
     """Chunks that end at line ends (JSON lines)."""
-    with open_bytes(path, min(size, BLOCK_BYTES)) as stream:
-        header, first_line = b"", 1
-        for block in _whole_lines(stream, path, size):
+    header, first_line = (first_record(path), span.first_line) if span and span.start else (b"", 1)
+    with _opened(path, size, span) as stream:
+        for block in _whole_lines(stream, path, size, first_line):
             header = header or block.lstrip(BLANK).partition(b"\n")[0]
             yield Chunk(block, first_line, header, consumed=stream.consumed)
             first_line += block.count(b"\n")
 
 
-def csv_chunks(path: str, size: int, delimiter: str) -> Iterator[Chunk]:
+def first_record(path: str) -> bytes:
+    """The first line of a file that is not blank."""
+    return next((chunk.header for chunk in line_chunks(path, 1 << 16) if chunk.header), b"")
+
+
+def _opened(path: str, size: int, span: Span | None) -> AbstractContextManager[ByteStream]:
+    block = min(size, BLOCK_BYTES)
+    return open_bytes(path, block) if span is None else open_stretch(path, span.start, span.stop, block)
+
+
+def csv_record(delimiter: str) -> re.Pattern[bytes]:
+    """What one record of a CSV looks like, up to its line end."""
+    return re.compile(_CSV_RECORD.replace(b"D", re.escape(delimiter.encode())))
+
+
+def csv_chunks(path: str, size: int, delimiter: str, span: Span | None = None) -> Iterator[Chunk]:
     """Chunks that end at record ends.
 
     A line end inside quotes does not count; a quote inside an unquoted field (5" tall) is a character like any other.
+    A span goes with files without quotes, whose header is their first line.
     """
-    record = _CSV_RECORD.replace(b"D", re.escape(delimiter.encode()))
-    first_record, records_to_the_last = re.compile(record), re.compile(b"(?:%b)*+" % record)
-    with open_bytes(path, min(size, BLOCK_BYTES)) as stream:
-        header, pending, first_line = b"", b"", 1
-        for block in _whole_lines(stream, path, size):
+    one_record = csv_record(delimiter)
+    records_to_the_last = re.compile(b"(?:%b)*+" % one_record.pattern)
+    header, first_line = (first_line_of(path), span.first_line) if span and span.start else (b"", 1)
+    with _opened(path, size, span) as stream:
+        pending = b""
+        for block in _whole_lines(stream, path, size, first_line):
             pending += block
             if len(pending) > MAX_LINE_BYTES + size:
                 raise _too_long(path, first_line, "expected the quotes of every field to be closed")
             if not header:
-                if not (found := first_record.match(pending)):
+                if not (found := one_record.match(pending)):
                     continue
                 header, pending = pending[: found.end()], pending[found.end() :]
                 first_line += header.count(b"\n")
@@ -74,13 +111,24 @@ def csv_chunks(path: str, size: int, delimiter: str) -> Iterator[Chunk]:
             yield Chunk(pending, first_line, header, consumed=stream.consumed)
 
 
-def text_chunks(path: str, size: int, lines_a_set: int, aligned: Mapping[str, str]) -> Iterator[Chunk]:
-    """Chunks of plain lines, a multiple of `lines_a_set` each, with the matching lines of companion files."""
+def first_line_of(path: str) -> bytes:
+    """The first line of a file, with its line end."""
+    with open_bytes(path, BLOCK_BYTES) as stream:
+        return next(_whole_lines(stream, path, 1 << 16), b"").partition(b"\n")[0] + b"\n"
+
+
+def text_chunks(
+    path: str, size: int, lines_a_set: int, aligned: Mapping[str, str], span: Span | None = None
+) -> Iterator[Chunk]:
+    """Chunks of plain lines, a multiple of `lines_a_set` each, with the matching lines of companion files.
+
+    A span begins and ends at the ends of sets, and goes without companions.
+    """
     with ExitStack() as stack:
-        stream = stack.enter_context(open_bytes(path, min(size, BLOCK_BYTES)))
+        stream = stack.enter_context(_opened(path, size, span))
         companions = {name: _lines(stack.enter_context(open_bytes(p)), p) for name, p in aligned.items()}
         pending: list[bytes] = []
-        first_line = 1
+        first_line = span.first_line if span else 1
 
         def cut(count: int) -> Chunk:
             records, sets = pending[:count], -(-count // lines_a_set)
@@ -97,7 +145,7 @@ def text_chunks(path: str, size: int, lines_a_set: int, aligned: Mapping[str, st
             payload = b"".join(line + b"\n" for line in records)
             return Chunk(payload, first_line, aligned=joined, consumed=stream.consumed)
 
-        for block in _whole_lines(stream, path, size):
+        for block in _whole_lines(stream, path, size, first_line):
             pending += block.removesuffix(b"\n").split(b"\n")
             ready = len(pending) - len(pending) % lines_a_set
             if ready:
@@ -120,29 +168,38 @@ def text_chunks(path: str, size: int, lines_a_set: int, aligned: Mapping[str, st
                 )
 
 
-def parquet_chunks(path: str, size: int) -> Iterator[Chunk]:
-    """Row ranges of a Parquet file that take about `size` bytes when unpacked."""
+def parquet_rows(path: str) -> int:
+    """How many rows a Parquet file has."""
     import polars as pl
 
     check_readable(path)
     if is_compressed(path):
         raise DataError("is a compressed Parquet file; Parquet is compressed by itself: unpack it first", file=path)
     try:
-        total = pl.scan_parquet(path).select(pl.len()).collect().item()
+        total: int = scan_parquet(path).select(pl.len()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"is not a readable Parquet file ({str(error).partition(chr(10))[0]})", file=path) from error
     if total == 0:
         raise DataError("the table has no rows", file=path)
-    bytes_a_row = _PARQUET_UNPACKED * Path(path).stat().st_size / total
+    return total
+
+
+def parquet_chunks(path: str, size: int, rows: tuple[int, int] | None = None) -> Iterator[Chunk]:
+    """Row ranges of a Parquet file, or of some of its rows, that take about `size` bytes when unpacked."""
+    total = parquet_rows(path)
+    first, last = rows or (0, total)
+    if last > total:
+        raise DataError(f"has {total} rows; expected {last}, as before: the file was cut short", file=path)
+    bytes_a_row = _PARQUET_UNPACKED * file_size(path) / total
     rows_a_chunk = max(1, int(size / bytes_a_row))
-    for start in range(0, total, rows_a_chunk):
-        stop = min(start + rows_a_chunk, total)
+    for start in range(first, last, rows_a_chunk):
+        stop = min(start + rows_a_chunk, last)
         yield Chunk(b"", start + 1, rows=(start, stop), consumed=stop)
 
 
-def _whole_lines(stream: ByteStream, path: str, size: int) -> Iterator[bytes]:
+def _whole_lines(stream: ByteStream, path: str, size: int, line: int = 1) -> Iterator[bytes]:
     parts: list[bytes] = []
-    held, line = 0, 1
+    held = 0
     while block := stream.read():
         cut = block.rfind(b"\n") + 1
         if cut == 0 or held + len(block) < size:

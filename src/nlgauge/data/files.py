@@ -1,4 +1,4 @@
-"""Opening input: plain, gzip or zstandard files and standard input, as one stream of decompressed bytes."""
+"""Opening input: plain, gzip or zstandard files, here or in a store, and standard input, as one stream of bytes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
+from nlgauge.data import stores
 from nlgauge.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 STDIN = "-"
 BLOCK_BYTES = 1 << 20
@@ -25,7 +29,7 @@ _SUFFIXES = {
     ".text": "text",
 }
 FORMATS = tuple(dict.fromkeys(_SUFFIXES.values()))
-_UTF8_BOM = b"\xef\xbb\xbf"
+UTF8_BOM = b"\xef\xbb\xbf"
 _FOREIGN_BOMS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32"}
 _LONGEST_BOM = max(map(len, _FOREIGN_BOMS))
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -43,11 +47,9 @@ def detect_format(path: str) -> str:
 
     Folders, logs and Arrow files, which are turned into JSON lines, are called `jsonl`.
     """
-    if path == STDIN or Path(path).is_dir():
+    if path == STDIN or (not stores.is_address(path) and Path(path).is_dir()):
         return "jsonl"
-    name = Path(path.lower())
-    if name.suffix in {".gz", ".zst"}:
-        name = name.with_suffix("")
+    name = _unpacked_name(path)
     if name.suffix in _SUFFIXES:
         return _SUFFIXES[name.suffix]
     magic = first_bytes(path)
@@ -64,9 +66,23 @@ def detect_format(path: str) -> str:
     )
 
 
+def has_known_suffix(path: str) -> bool:
+    """Whether a file's name announces a format."""
+    return _unpacked_name(path).suffix in _SUFFIXES
+
+
+def _unpacked_name(path: str) -> Path:
+    name = Path(path.lower())
+    return name.with_suffix("") if name.suffix in {".gz", ".zst"} else name
+
+
 def check_readable(path: str) -> None:
     """Fail before any work when a file is missing, a folder or empty."""
     if path == STDIN:
+        return
+    if stores.is_address(path):
+        if stores.stored_size(path) == 0:
+            raise DataError("the file is empty", file=path)
         return
     place = Path(path)
     if not place.exists():
@@ -77,8 +93,9 @@ def check_readable(path: str) -> None:
         logs = sorted(place.glob("*.eval"))
         advice = f"; name its logs, as in {logs[0]}" if logs else ""
         raise DataError(
-            "this is a folder; expected a file, a folder of lm-evaluation-harness (samples_*.jsonl) or a Hugging Face "
-            f"dataset (state.json, dataset_dict.json or *.parquet){advice}",
+            f"this is a folder; expected a file, a folder of shards ({', '.join(_SUFFIXES)}, also .gz, .zst), one of "
+            "lm-evaluation-harness (samples_*.jsonl) or a Hugging Face dataset (state.json, dataset_dict.json or "
+            f"*.parquet){advice}",
             file=path,
         )
     if place.is_file() and place.stat().st_size == 0:
@@ -87,13 +104,55 @@ def check_readable(path: str) -> None:
 
 def first_bytes(path: str) -> bytes:
     """How a regular file begins; nothing for a pipe or standard input, whose bytes come only once."""
-    if path == STDIN or not Path(path).is_file():
+    if path == STDIN or not (stores.is_address(path) or Path(path).is_file()):
         return b""
+    with _raw(path) as file:
+        return file.read(8)
+
+
+def file_size(path: str) -> int:
+    """Bytes on disk; 0 for a pipe, standard input and whatever else does not say."""
+    if path == STDIN:
+        return 0
+    if stores.is_address(path):
+        return stores.stored_size(path) or 0
+    return Path(path).stat().st_size
+
+
+def file_identity(path: str) -> str:
+    """What must be unchanged for a file to be the same: its size and its time, or a store's tag of it."""
+    check_readable(path)
+    if path == STDIN:
+        return "standard input"
+    if stores.is_address(path):
+        return stores.stored_identity(path)
+    about = Path(path).stat()
+    return f"{about.st_size} bytes, {about.st_mtime_ns}"
+
+
+def is_seekable(path: str) -> bool:
+    """Whether reading may begin anywhere: a regular file, or a store that gives ranges."""
+    return path != STDIN and (stores.can_be_cut(path) if stores.is_address(path) else Path(path).is_file())
+
+
+def scan_parquet(path: str) -> pl.LazyFrame:
+    """A Parquet file of which only what is asked for is read."""
+    import polars as pl
+
+    return pl.scan_parquet(path, storage_options=stores.polars_options(path) if stores.is_address(path) else None)
+
+
+def _raw(path: str, start: int = 0) -> IO[bytes]:
+    """A file or an object, undecoded, from a byte on."""
+    if stores.is_address(path):
+        return stores.open_stored(path, start)
     try:
-        with Path(path).open("rb") as file:
-            return file.read(8)
+        raw = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
     except OSError as error:
         raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
+    if start:
+        raw.seek(start)
+    return raw
 
 
 def is_compressed(path: str) -> bool:
@@ -104,14 +163,16 @@ def is_compressed(path: str) -> bool:
 class ByteStream:
     """Decompressed bytes of a file, with the position in the compressed file for a progress bar.
 
-    It reads `block` bytes of the file at a time.
+    It reads `block` bytes of the file at a time. A stretch that begins at `start` is taken as it is: byte order marks
+    and compression are told at the beginning of a file.
     """
 
-    def __init__(self, raw: BinaryIO, name: str, block: int = BLOCK_BYTES) -> None:
+    def __init__(self, raw: BinaryIO, name: str, block: int = BLOCK_BYTES, start: int = 0) -> None:
         self._raw, self._name = raw, name
-        self._blocks = self._decompressed(max(block, len(_ZSTD)))
-        self._first = True
-        self.consumed = 0
+        size = max(block, len(_ZSTD))
+        self._blocks = self._plain(size) if start else self._decompressed(size)
+        self._first = not start
+        self.consumed = start
 
     def read(self) -> bytes:
         """The next block; empty at the end."""
@@ -125,7 +186,7 @@ class ByteStream:
             for mark, encoding in _FOREIGN_BOMS.items():
                 if block.startswith(mark):
                     raise DataError(f"looks like {encoding}; expected UTF-8 (convert it first)", file=self._name)
-            block = block.removeprefix(_UTF8_BOM) or self._next()
+            block = block.removeprefix(UTF8_BOM) or self._next()
         return block
 
     def _next(self) -> bytes:
@@ -143,10 +204,13 @@ class ByteStream:
         elif head.startswith(_ZSTD):
             yield from self._unzstd(head, size)
         else:
-            while head:
-                self.consumed += len(head)
-                yield head
-                head = self._raw.read(size)
+            yield from self._plain(size, head)
+
+    def _plain(self, size: int, head: bytes = b"") -> Iterator[bytes]:
+        while block := head or self._raw.read(size):
+            head = b""
+            self.consumed += len(block)
+            yield block
 
     def _inflate(self, block: bytes, size: int) -> Iterator[bytes]:
         member = zlib.decompressobj(wbits=31)
@@ -197,17 +261,39 @@ def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
             raise DataError("is closed; expected data, as in: nlgauge score - < FILE", file=name)
         yield ByteStream(cast(BinaryIO, sys.stdin.buffer), name, block)
         return
-    try:
-        raw: IO[bytes] = Path(path).open("rb")  # noqa: SIM115 - closed below
-    except OSError as error:
-        raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
-    with raw:
+    with _raw(path) as raw:
         yield ByteStream(cast(BinaryIO, raw), name, block)
+
+
+@contextmanager
+def open_stretch(path: str, start: int, stop: int, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
+    """Bytes start..stop-1 of an uncompressed file; an error when it ends before them."""
+    check_readable(path)
+    with _raw(path, start) as raw:
+        yield ByteStream(cast(BinaryIO, _Stretch(raw, path, start, stop)), path, block, start)
+
+
+class _Stretch:
+    """The next bytes of an open file, up to one of them."""
+
+    def __init__(self, raw: IO[bytes], name: str, start: int, stop: int) -> None:
+        self._raw, self._name, self._place, self._stop = raw, name, start, stop
+
+    def read(self, size: int) -> bytes:
+        block = self._raw.read(min(size, self._stop - self._place))
+        self._place += len(block)
+        if not block and self._place < self._stop:
+            raise DataError(
+                f"ends at byte {self._place}; expected {self._stop} bytes or more, as before: it was cut short, or is "
+                "still being written",
+                file=self._name,
+            )
+        return block
 
 
 def _begins_an_object(path: str) -> bool:
     """Whether a file begins as a JSON object does."""
-    if not Path(path).is_file():
+    if not (stores.is_address(path) or Path(path).is_file()):
         return False
     with open_bytes(path) as stream:
         return stream.read().lstrip().startswith(b"{")

@@ -16,7 +16,7 @@ from typing import Any
 
 from nlgauge.data import arrow_files, inspect_logs, lm_eval_logs, openai_batches
 from nlgauge.data.answers import Line, answer_chunks
-from nlgauge.data.chunks import BLANK, Chunk, line_chunks
+from nlgauge.data.chunks import BLANK, Chunk, first_record, line_chunks
 from nlgauge.data.files import (
     ARROW_MAGIC,
     PARQUET_MAGIC,
@@ -25,8 +25,10 @@ from nlgauge.data.files import (
     check_readable,
     display_name,
     first_bytes,
+    is_compressed,
 )
 from nlgauge.data.json_lines import decode_python, decode_python_line
+from nlgauge.data.stores import is_address
 from nlgauge.errors import DataError, OptionError
 
 _LARGEST_DOCUMENT = 2 << 30
@@ -58,12 +60,33 @@ def record_chunks(path: str, size: int, asked_in: str = "") -> Iterator[Chunk]:
     yield from converted
 
 
+def is_plain_lines(path: str) -> bool:
+    """Whether a file is uncompressed JSON lines that are records as they stand, so that it can be read from any line.
+
+    The first record tells, as it does when the file is read whole.
+    """
+    magic = first_bytes(path)
+    if is_outputs_folder(path) or is_compressed(path) or magic.startswith((ZIP_MAGIC, PARQUET_MAGIC, *ARROW_MAGIC)):
+        return False
+    header = first_record(path)
+    record = _decoded(header)
+    is_log = (
+        openai_batches.is_output(record)
+        or openai_batches.is_input(record)
+        or lm_eval_logs.is_sample(record)
+        or inspect_logs.is_log(record)
+    )
+    return not is_log and header.strip(BLANK) != b"{"
+
+
 def _converted(path: str, size: int) -> Iterator[Chunk] | None:
     """What a folder or a binary file holds; None for a file of lines."""
     if is_outputs_folder(path):
         return _folder_chunks(Path(path), size)
     check_readable(path)
     magic = first_bytes(path)
+    if is_address(path) and magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)):
+        raise DataError("is a log or an Arrow file; expected JSON lines or Parquet: copy it to this machine", file=path)
     if magic.startswith(ZIP_MAGIC):
         return answer_chunks(inspect_logs.read_archive(path), size, path)
     if magic.startswith(ARROW_MAGIC):
@@ -76,7 +99,7 @@ def _line_chunks(path: str, size: int, asked_in: str) -> Iterator[Chunk]:
     first = next(chunks, None)
     if first is None:
         return
-    name, whole, record = display_name(path), chain([first], chunks), _first_record(first)
+    name, whole, record = display_name(path), chain([first], chunks), _decoded(first.header)
     if first.payload.startswith((ZIP_MAGIC, PARQUET_MAGIC, *ARROW_MAGIC)):
         raise DataError("holds a binary file; expected JSON lines: give the name of the file", file=name)
     if openai_batches.is_output(record):
@@ -115,10 +138,10 @@ def _samples(path: Path, size: int) -> list[Any]:
     return lm_eval_logs.read_samples(_lines(line_chunks(str(path), size), str(path)), str(path))
 
 
-def _first_record(chunk: Chunk) -> dict[str, Any]:
+def _decoded(header: bytes) -> dict[str, Any]:
     """The object on the first line; an empty one when it is something else, which the reader of JSON lines explains."""
     try:
-        value = decode_python(chunk.header)
+        value = decode_python(header)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

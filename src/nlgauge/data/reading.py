@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -18,10 +19,21 @@ from nlgauge.data import chunks as cutting
 from nlgauge.data.assembling import Assembly, Extras, Lines, Table, refuse_bare
 from nlgauge.data.chunks import CHUNK_BYTES, Chunk
 from nlgauge.data.columns import Columns
-from nlgauge.data.files import FORMATS, STDIN, check_readable, decode_utf8, detect_format, display_name
+from nlgauge.data.files import (
+    FORMATS,
+    STDIN,
+    check_readable,
+    decode_utf8,
+    detect_format,
+    display_name,
+    file_size,
+    scan_parquet,
+)
 from nlgauge.data.frames import is_frame, read_frame
 from nlgauge.data.json_lines import OBJECT, decode_chunk
 from nlgauge.data.logs import is_outputs_folder, record_chunks
+from nlgauge.data.shards import shard_files
+from nlgauge.data.stores import is_address
 from nlgauge.data.tables import Columnar, Items, Origin, ResponseSets
 from nlgauge.errors import DataError, OptionError
 
@@ -30,8 +42,10 @@ __all__ = ["Source", "Table", "read", "read_items", "read_sets", "with_numbers"]
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """One input file and how to read it; cheap to send to another process.
+    """One input and how to read it; cheap to send to another process.
 
+    `path` is a file, here or in a store (`s3://…`), or stands for several that are one system (`shards.py`): `files`
+    has them all.
     Logs of other tools, Arrow files and folders of datasets are known by content and read as JSON lines (`logs.py`).
     `set_size` makes a set of every so many lines of plain text; `aligned` names companion files of plain text
     (`context` or `references`), line by line, or the input of an OpenAI batch (`context`). `extras`
@@ -44,14 +58,20 @@ class Source:
     set_size: int = 0
     aligned: Mapping[str, str] = field(default_factory=dict)
     extras: Extras = "all"
+    files: tuple[str, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
         if self.format and self.format not in FORMATS:
             raise OptionError(f"input format '{self.format}'; expected one of {', '.join(FORMATS)}")
-        if not is_outputs_folder(self.path):
-            check_readable(self.path)
+        outputs = is_outputs_folder(self.path)
+        object.__setattr__(self, "files", (self.path,) if outputs else shard_files(self.path))
+        if not outputs and not (self.is_sharded and is_address(self.path)):
+            for file in self.files:
+                check_readable(file)
         if not self.format:
-            object.__setattr__(self, "format", detect_format(self.path))
+            object.__setattr__(self, "format", self._common_format())
+        if self.is_sharded and self.aligned:
+            raise OptionError(f"{self.path} stands for several files; aligned files go with a single one")
         if self.format == "parquet" and self.path == STDIN:
             raise OptionError("Parquet cannot be read from standard input; give a file name")
         may_have_prompts = self.format == "jsonl" and not self.set_size and self.aligned.keys() <= {"context"}
@@ -79,28 +99,71 @@ class Source:
         return display_name(self.path)
 
     @property
+    def is_sharded(self) -> bool:
+        """Whether the path stands for files rather than being one."""
+        return self.files != (self.path,)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk; 0 where nobody can say."""
+        return sum(map(file_size, self.files))
+
+    def shard(self, number: int) -> Source:
+        """The file of this number, from 1, read in the same way; a file on its own is number 0."""
+        if not self.is_sharded:
+            return self
+        one, path = copy(self), self.files[number - 1]
+        object.__setattr__(one, "path", path)
+        object.__setattr__(one, "files", (path,))
+        return one
+
+    def _common_format(self) -> str:
+        first = detect_format(self.files[0])
+        for file in self.files[1:]:
+            if (other := detect_format(file)) != first:
+                raise DataError(f"is {other}, and {self.files[0]} is {first}; expected shards of one format", file=file)
+        return first
+
+    @property
+    def has_systems(self) -> bool:
+        """Whether records say which system they come from; of standard input it is not known, unless it is text."""
+        if self.format == "text" or self.path == STDIN:
+            return self.format != "text"
+        first = next((found for chunk in self.chunks() if (found := self.columns_in(chunk)) is not None), None)
+        return first is not None and self.columns.resolve(list(first[0]), self.name).system is not None
+
+    @property
     def _assembly(self) -> Assembly:
         is_csv = self.format in ("csv", "tsv")
         return Assembly(columns=self.columns, extras=self.extras, name=self.name, is_csv=is_csv)
 
     @property
-    def _delimiter(self) -> str:
+    def delimiter(self) -> str:
+        """What stands between the fields of a CSV."""
         return "\t" if self.format == "tsv" else ","
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """Unparsed chunks of whole records, in order."""
+        if self.is_sharded:
+            return self._shard_chunks(chunk_bytes)
         if self.format == "jsonl":
             return record_chunks(self.path, chunk_bytes, self.aligned.get("context", ""))
         if self.format == "text" and not self.set_size and not self.aligned:
             return cutting.line_chunks(self.path, chunk_bytes)
         if self.format in ("csv", "tsv"):
-            return cutting.csv_chunks(self.path, chunk_bytes, self._delimiter)
+            return cutting.csv_chunks(self.path, chunk_bytes, self.delimiter)
         if self.format == "text":
             return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
         return cutting.parquet_chunks(self.path, chunk_bytes)
 
     def parse(self, chunk: Chunk) -> Table | None:
         """The table in a chunk; None when it holds nothing but blank lines."""
+        table = self.shard(chunk.shard)._parse(chunk)
+        if table is None or not chunk.shard or table.explicit_ids:
+            return table
+        return replace(table, frame=table.frame.with_columns(id=pl.format("{}:{}", pl.lit(chunk.shard), "id")))
+
+    def _parse(self, chunk: Chunk) -> Table | None:
         if self.format == "jsonl":
             return self._parse_json(chunk)
         if self.format in ("csv", "tsv"):
@@ -109,11 +172,36 @@ class Source:
             return self._parse_text(chunk)
         return self._parse_parquet(chunk)
 
+    def _shard_chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
+        before, expected = 0, None
+        for number, path in enumerate(self.files, 1):
+            shard, columns = self.shard(number), None
+            for chunk in shard.chunks(chunk_bytes):
+                if columns is None and (columns := shard.columns_named(chunk)) is not None:
+                    expected = expected or columns
+                    check_same_columns(path, columns, self.files[0], expected)
+                yield replace(chunk, shard=number, consumed=before + chunk.consumed)
+            before += file_size(path)
+
+    def columns_named(self, chunk: Chunk) -> tuple[str, ...] | None:
+        """What must be the same in every shard: the columns, or those of JSON lines that play a part."""
+        if self.format == "text" or (self.format == "jsonl" and not chunk.header):
+            return None
+        if self.format == "parquet":
+            return tuple(sorted(self._parquet_schema()))
+        if self.format == "jsonl":
+            names = list(decode_chunk(replace(chunk, payload=chunk.header + b"\n"), self.name)[0][0])
+            layout = self.columns.resolve(names, self.name)
+            return tuple(sorted(layout.parts.values())) + (() if layout.empty_cells == "drop" else layout.wide)
+        return tuple(sorted(name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row))
+
     def columns_in(self, chunk: Chunk) -> tuple[Columnar, Lines] | None:
         """All columns of a chunk as the file has them, whatever they mean, and the line of each row.
 
         Cells of a CSV are text. None when the chunk holds nothing but blank lines, or plain text, which has no columns.
         """
+        if self.is_sharded:
+            return self.shard(chunk.shard).columns_in(chunk)
         if self.format == "jsonl":
             found = self._json_rows(chunk)
             return None if found is None else (_transposed(found[1]), found[2])
@@ -214,7 +302,7 @@ class Source:
         """Records that are not blank, each with the line where it begins; only LF (or CRLF) ends a line."""
         csv.field_size_limit(sys.maxsize)
         text = decode_utf8(data, file=self.name, first_line=first_line)
-        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=self._delimiter, strict=True)
+        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=self.delimiter, strict=True)
         line = first_line
         try:
             for row in reader:
@@ -247,10 +335,16 @@ class Source:
             lines, contexts=companion.get("context"), references=references, origin=Origin(self.name, numbers)
         )
 
+    def _parquet_schema(self) -> list[str]:
+        try:
+            return scan_parquet(self.path).collect_schema().names()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
+
     def _parquet_frame(self, chunk: Chunk) -> pl.DataFrame:
         start, stop = chunk.rows
         try:
-            return pl.scan_parquet(self.path).slice(start, stop - start).collect()
+            return scan_parquet(self.path).slice(start, stop - start).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
 
@@ -287,6 +381,16 @@ def read_items(path: str, **options: Any) -> Items:
     if not isinstance(table, Items):
         raise DataError("holds response sets; expected single texts (a column 'text')", file=path)
     return table
+
+
+def check_same_columns(file: str, found: tuple[str, ...], first: str, expected: tuple[str, ...]) -> None:
+    """Shards of one system have the same columns."""
+    if found != expected:
+        raise DataError(
+            f"has columns {', '.join(found)}; expected those of {first} ({', '.join(expected)}): shards of one system "
+            "are alike",
+            file=file,
+        )
 
 
 def _plain_lines(data: bytes, file: str, first_line: int) -> list[str]:

@@ -25,7 +25,7 @@ def _check(data: bytes | memoryview) -> bytes:
 
 
 @lru_cache(maxsize=1)
-def _code_digest() -> str:
+def code_digest() -> str:
     """A hash of NLGauge's own code: another version, or an edited one, starts with an empty cache."""
     package = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
@@ -87,7 +87,7 @@ class Cache:
     @staticmethod
     def key(*parts: str | bytes) -> str:
         """A key from everything that the entry depends on; NLGauge's own code is always part of it."""
-        digest = hashlib.blake2b(_code_digest().encode(), digest_size=20)
+        digest = hashlib.blake2b(code_digest().encode(), digest_size=20)
         for part in parts:
             data = part.encode() if isinstance(part, str) else part
             digest.update(len(data).to_bytes(8, "little"))

@@ -6,24 +6,32 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-Advance = Callable[[int], None]
 _QUIET_SECONDS = 2.0
 _LINE_EVERY = 10.0
+Advance = Callable[[int], None]
+
+
+class Progress(Protocol):
+    """Says how far the work is, in the unit of the total, and perhaps something about it."""
+
+    def __call__(self, done: int, note: str = "", /) -> None:
+        """Say so."""
 
 
 @contextmanager
-def progress_bar(label: str, total: int | None, *, show: bool = True) -> Iterator[Advance]:
+def progress_bar(label: str, total: int | None, *, show: bool = True) -> Iterator[Progress]:
     """Yield a function that takes how far the work is, in the unit of `total` (None when unknown)."""
     if not show:
-        yield lambda _done: None
+        yield lambda _done, _note="": None
     elif sys.stderr.isatty():
         yield from _rich_bar(label, total)
     else:
         yield _lines(label, total)
 
 
-def _rich_bar(label: str, total: int | None) -> Iterator[Advance]:
+def _rich_bar(label: str, total: int | None) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -44,14 +52,14 @@ def _rich_bar(label: str, total: int | None) -> Iterator[Advance]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, note="": bar.update(task, completed=done, description=f"{label}: {note}" if note else label)
 
 
-def _lines(label: str, total: int | None) -> Advance:
+def _lines(label: str, total: int | None) -> Progress:
     started = time.monotonic()
     last = started
 
-    def advance(done: int) -> None:
+    def advance(done: int, note: str = "") -> None:
         nonlocal last
         now = time.monotonic()
         if now - started < _QUIET_SECONDS or now - last < _LINE_EVERY:
@@ -59,7 +67,8 @@ def _lines(label: str, total: int | None) -> Advance:
         last = now
         if total:
             left = (now - started) * (total - done) / max(done, 1)
-            print(f"{label}: {done / total:.0%}, {left:.0f} s left", file=sys.stderr, flush=True)
+            about = f"{note}, " if note else ""
+            print(f"{label}: {done / total:.0%}, {about}{left:.0f} s left", file=sys.stderr, flush=True)
         else:
             print(f"{label}: {now - started:.0f} s", file=sys.stderr, flush=True)
 

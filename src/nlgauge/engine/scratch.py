@@ -48,6 +48,17 @@ def scratch_folder(memory_bytes: int = MEMORY_BYTES) -> Iterator[Scratch]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@contextmanager
+def using_scratch(scratch: Scratch) -> Iterator[None]:
+    """Keep scratch files elsewhere for a while."""
+    global _current
+    before, _current = _current, scratch
+    try:
+        yield
+    finally:
+        _current = before
+
+
 def use_scratch(scratch: Scratch) -> None:
     """Tell a worker process where its run keeps scratch files."""
     global _current

@@ -2,79 +2,65 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from nlgauge.engine.messages import show_warnings_plainly
-from nlgauge.engine.scratch import Scratch, use_scratch
+from nlgauge.engine.cores import available_cores
+from nlgauge.engine.local import ProcessPool, ThreadPool
+from nlgauge.engine.pool import Outcome, Pool, WorkerDied
+from nlgauge.engine.scratch import Scratch
 from nlgauge.errors import NLGaugeError
+
+__all__ = ["available_cores", "ordered_map"]
 
 T = TypeVar("T")
 R = TypeVar("R")
-_THREADS = 4
-_function: Callable[[Any], Any]
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: int, scratch: Scratch) -> Iterator[R]:
     """Results in the order of the values.
 
-    One process works with a thread a core (up to four), since kernels run without the interpreter lock. Several
-    processes are started afresh rather than forked (forking a program with threads may hang). At most one value more
-    than there are workers is under way at a time.
+    At most one value more than there are workers is under way, or done and not yet asked for, at a time. A value on
+    which a worker process dies is tried once more; the first error in the order of the values is raised.
     """
-    if processes == 1:
-        workers = min(_THREADS, available_cores())
-        pool: Executor = ThreadPoolExecutor(workers)
-        call: Callable[[T], R] = function
-    else:
-        workers, call = processes, _call
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(processes, context, initializer=_start, initargs=(function, scratch))
-    pending: deque[Future[R]] = deque()
-    try:
+    pool: Pool[Any] = ThreadPool() if processes == 1 else ProcessPool(processes, scratch)
+    held: dict[int, T] = {}
+    done: dict[int, Outcome] = {}
+    order: deque[int] = deque()
+    tried: set[int] = set()
+
+    def first() -> R:
+        while order[0] not in done:
+            outcome = pool.take()
+            if isinstance(outcome.error, WorkerDied) and outcome.ticket not in tried:
+                again = pool.give(held[outcome.ticket])
+                tried.add(again)
+                held[again] = held.pop(outcome.ticket)
+                order[order.index(outcome.ticket)] = again
+            else:
+                done[outcome.ticket] = outcome
+        ticket = order.popleft()
+        del held[ticket]
+        outcome = done.pop(ticket)
+        if isinstance(outcome.error, WorkerDied):
+            raise NLGaugeError(
+                f"a worker process died twice on the same part of the input ({outcome.error}); run with fewer "
+                "--workers or a smaller --chunk-mb if memory is short, or with --on-error skip to leave out the row "
+                "that does it"
+            ) from outcome.error
+        if outcome.error is not None:
+            raise outcome.error
+        result: R = outcome.value
+        return result
+
+    with pool:
+        pool.use(function)
         for value in values:
-            with _without_interrupts():
-                pending.append(pool.submit(call, value))
-            if len(pending) > workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    except BrokenProcessPool as error:
-        raise NLGaugeError(
-            "a worker process died, probably for lack of memory; run with fewer --processes or a smaller --chunk-mb"
-        ) from error
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back, so that processes started meanwhile leave it to this one from their first moment on."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start(function: Callable[[Any], Any], scratch: Scratch) -> None:
-    global _function
-    show_warnings_plainly()
-    use_scratch(scratch)
-    _function = function
-
-
-def _call(value: Any) -> Any:
-    return _function(value)
+            ticket = pool.give(value)
+            held[ticket] = value
+            order.append(ticket)
+            if len(order) > pool.workers:
+                yield first()
+        while order:
+            yield first()

@@ -16,6 +16,7 @@ from nlgauge.errors import DataError, MissingExtra
 from nlgauge.metrics.base import Metric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Interval, Score
+from nlgauge.text.sorted_texts import SortedTexts
 
 Buckets = int | Literal["auto"]
 _FEW_TEXTS_A_BUCKET = 5
@@ -158,6 +159,12 @@ class Mauve(Metric):
     of GPT-2 large instead: values are comparable only between equal features, options and numbers of texts. Some
     thousand texts on either side are wanted; a text beyond the model's window is cut there. A corpus has one value, and
     no interval.
+
+    `sample` bounds the number of embeddings on either side: those texts are taken whose hashes, which `seed` goes into,
+    are the smallest. Copies of a text are numbered and hashed one by one, so that a text which makes up a tenth of the
+    corpus makes up about a tenth of the sample, and no order matters. The hash knows nothing of systems: texts that
+    system and references share are drawn on both sides. Another number of texts gives another value; compare like with
+    like.
     """
 
     name: ClassVar[str] = "mauve"
@@ -176,6 +183,7 @@ class Mauve(Metric):
     seed: int = 25
     redo: int = 5
     iterations: int = 500
+    sample: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,12 +197,17 @@ class Mauve(Metric):
         for option in ("grid", "redo", "iterations"):
             value = getattr(self, option)
             refuse(value < 1, f"mauve:{option}={value}; expected 1 or more")
+        refuse(
+            self.sample is not None and self.sample < 1,
+            f"mauve:sample={self.sample}; expected a number of texts, or none for all of them",
+        )
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights, the references with the hash of their file."""
+        """The model with the hash of its weights, the references with the hash of their file, the sample if any."""
         from nlgauge.models.fetch import model_identity
 
-        return {**super().relevant_options(), "model": model_identity(self.model)}
+        shown = {**super().relevant_options(), "model": model_identity(self.model)}
+        return {key: value for key, value in shown.items() if key != "sample" or value is not None}
 
     def check(self, batch: Batch) -> None:
         """Refuse to begin without references."""
@@ -205,13 +218,15 @@ class Mauve(Metric):
             "mauve:against=human.jsonl",
         )
 
-    def collect(self, batch: Batch) -> FeatureStats:
-        """Features of all texts."""
+    def collect(self, batch: Batch) -> FeatureStats | SortedTexts:
+        """Features of all texts, or the texts that a sample will be drawn from."""
+        if self.sample is not None:
+            return SortedTexts.of(batch.sets.texts)
         return FeatureStats.of(batch.sets.texts.to_list(), batch.embeddings(self.model))
 
-    def finish(self, stats: FeatureStats, interval: Interval | None = None) -> Score:  # noqa: ARG002 - there is none
+    def finish(self, stats: Any, interval: Interval | None = None) -> Score:  # noqa: ARG002 - there is none
         """The area under the curve; references are P and the system is Q."""
-        system = stats.in_order()
+        system = stats.in_order() if isinstance(stats, FeatureStats) else self._features_of_sample(stats)
         result = mauve_of_features(
             self._reference_features(),
             system,
@@ -227,7 +242,7 @@ class Mauve(Metric):
             label=self.label,
             value=result.score,
             n=len(system),
-            signature=self.signature,
+            signature=self.signature.with_facts({} if self.sample is None else {"of": str(len(stats))}),
             higher_is=self.higher_is,
         )
 
@@ -235,6 +250,20 @@ class Mauve(Metric):
         """Features of the references; the file is the one that the signature names, or an error."""
         from nlgauge.data.reading import Source
 
-        path = file_with_hash(self.against, "references").rpartition("@")[0]
-        texts = Source(path=path, extras=()).read().texts.to_list()
+        source = Source(path=file_with_hash(self.against, "references").rpartition("@")[0], extras=())
+        if self.sample is None:
+            return self._features_of(source.read().texts.to_list())
+        tables = (source.parse(chunk) for chunk in source.chunks())
+        kept = SortedTexts(1, ())
+        for table in tables:
+            if table is not None:
+                kept += SortedTexts.of(table.texts)
+        if not len(kept):
+            raise DataError("the file of references has no records; expected texts", file=source.name)
+        return self._features_of_sample(kept)
+
+    def _features_of_sample(self, texts: SortedTexts) -> Array:
+        return self._features_of(texts.sample(self.sample or len(texts), self.seed))
+
+    def _features_of(self, texts: list[str]) -> Array:
         return FeatureStats.of(texts, Batch.embed(self.model, texts)).in_order()

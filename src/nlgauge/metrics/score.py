@@ -62,6 +62,7 @@ class Score:
     `parts` are the numbers that `value` averages (one an n-gram order). `items` are the values of single sets; it is
     None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its
     values with each group of texts left out. `excluded` sets had no defined value and do not count in `value`.
+    `skipped` names the rows of the input that could not be read or measured and were left out on request.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Score:
     left_out: LeftOut | None = field(default=None, repr=False, compare=False)
     excluded: int = 0
     system: str = ""
+    skipped: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def per_item(self) -> pl.DataFrame | None:
@@ -95,6 +97,7 @@ class Score:
             "parts": {name: _finite(value) for name, value in self.parts.items()},
             "higher_is": self.higher_is,
             "signature": str(self.signature),
+            **({"skipped": list(self.skipped)} if self.skipped else {}),
         }
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nlgauge.arrays import Array
+from nlgauge.errors import DataError
 from nlgauge.metrics.base import SetMetric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.ngram import TokenOptions
-from nlgauge.metrics.score import HigherIs
+from nlgauge.metrics.score import HigherIs, Interval, Score
+from nlgauge.stats.exact import ExactSum
+from nlgauge.text.matching import TextNgrams
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +23,13 @@ class SelfBleu(TokenOptions, SetMetric):
     """Mean over the texts of a set of the sentence BLEU of each with the others as references (Zhu et al. 2018).
 
     `n` is the highest order, all orders weigh the same. `smooth=epsilon` puts 0.1 matches where an order has none
-    (NLTK's method 1, as in Texygen); `smooth=none` scores such a text 0.
+    (NLTK's method 1, as in Texygen); `smooth=none` scores such a text 0. A text that occurs twice has its copy as a
+    reference.
+
+    `over=corpus` takes the texts of all sets together, each against all others, as Texygen does: exact, in linear time,
+    for corpora larger than memory. It has no interval: a text is a reference of every other, so leaving out a part of
+    the corpus changes the matches of all the rest, and these are not known without counting again. It grows with the
+    number of texts: compare corpora of like size.
     """
 
     name: ClassVar[str] = "self-bleu"
@@ -29,10 +39,26 @@ class SelfBleu(TokenOptions, SetMetric):
 
     n: int = 4
     smooth: Literal["epsilon", "none"] = "epsilon"
+    over: Literal["set", "corpus"] = "set"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         refuse(not 1 <= self.n <= 64, f"self-bleu:n={self.n}; expected the highest order, from 1 to 64")
+
+    @property
+    def cacheable(self) -> bool:
+        """Values of sets are small: keep them; n-grams of a corpus are not."""
+        return self.over == "set"
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """All options, but `over` only where it pools sets."""
+        shown = super().relevant_options()
+        return {key: value for key, value in shown.items() if key != "over" or self.over == "corpus"}
+
+    def check(self, batch: Batch) -> None:
+        """Refuse sets with too few responses; of a corpus only the whole must have two texts."""
+        if self.over == "set":
+            super().check(batch)
 
     def per_text(self, batch: Batch) -> Array:
         """BLEU of every text against the rest of its set."""
@@ -40,12 +66,43 @@ class SelfBleu(TokenOptions, SetMetric):
 
         grams = batch.ngrams(self.tokenizer, self.n)
         orders = np.arange(1, self.n + 1)
-        weights = np.full(self.n, 1 / self.n)
         return leave_one_out_bleu(
-            grams.ranks, grams.different, grams.texts, grams.sets, orders, weights, self.smooth == "epsilon"
+            grams.ranks, grams.different, grams.texts, grams.sets, orders, self._weights, self.smooth == "epsilon"
         )
+
+    @property
+    def _weights(self) -> Array:
+        return np.full(self.n, 1 / self.n)
 
     def per_set(self, batch: Batch) -> Array:
         """Mean BLEU of each set."""
         means: Array = np.add.reduceat(self.per_text(batch), batch.sets.offsets[:-1]) / batch.sets.sizes
         return means
+
+    def collect(self, batch: Batch) -> Any:
+        """Values of sets, or the corpus' n-grams with the texts that they occur in."""
+        if self.over == "set":
+            return super().collect(batch)
+        return TextNgrams.of(batch.tokens(self.tokenizer), self.n)
+
+    def finish(self, stats: Any, interval: Interval | None = None) -> Score:
+        """Mean over sets, or over the texts of the corpus."""
+        if self.over == "set":
+            return super().finish(stats, interval)
+        from nlgauge.text.match_kernels import corpus_bleu_of_texts
+
+        if len(stats) < self.needs:
+            raise DataError(f"the corpus has {len(stats)} text; self-bleu needs at least {self.needs}: add texts")
+        known, often = stats.lengths()
+        total = ExactSum(0, ())
+        for lengths, matched in stats.matches():
+            scores = corpus_bleu_of_texts(lengths, matched, known, often, self._weights, self.smooth == "epsilon")
+            total += ExactSum.of(scores.tolist())
+        return Score(
+            name=self.title,
+            label=self.label,
+            value=total.mean,
+            n=len(stats),
+            signature=self.signature,
+            higher_is=self.higher_is,
+        )

@@ -9,35 +9,75 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.engine.scratch import current_scratch
-from nlgauge.errors import OutputError
+from nlgauge.errors import DataError, OutputError
 from nlgauge.text.tokens import TokenTable
 
-_SLICES = 64
+SLICES = 64
 _RUNS_IN_MEMORY = 128
+_FEWEST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True)
 class Run:
-    """Fingerprints of one order, partition after partition, in memory or in a file."""
+    """Fingerprints of one order in memory, partition after partition; `marks` are groups, or empty."""
 
     offsets: Array
-    keys: Array | Path
-    marks: Array | Path
+    keys: Array
+    marks: Array
 
     def partitions(self, first: int, last: int) -> tuple[Array, Array, Array]:
         """Keys, marks and offsets of partitions first..last-1."""
         low, high = int(self.offsets[first]), int(self.offsets[last])
-        offsets = self.offsets[first : last + 1] - low
-        return _part(self.keys, low, high, np.uint64), _part(self.marks, low, high, np.uint8), offsets
+        return self.keys[low:high], self.marks[low:high], self.offsets[first : last + 1] - low
+
+    def stored(self, place: Path) -> StoredRun:
+        """The same in a new file, whose row groups are about a slice of the partitions each."""
+        numbers = np.repeat(np.arange(len(self.offsets) - 1, dtype=np.uint16), np.diff(self.offsets))
+        columns = {"partition": numbers, "key": self.keys, **({"mark": self.marks} if len(self.marks) else {})}
+        rows = max(_FEWEST_ROWS, -(-len(self.keys) // SLICES))
+        try:
+            pl.DataFrame(columns).write_parquet(place, compression="uncompressed", row_group_size=rows)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise OutputError(
+                f"folder {place.parent}: cannot be written: {getattr(error, 'strerror', '') or error}; make room there "
+                "and go on with --run, or set NLGAUGE_SCRATCH to a folder with more room, or use a sketch"
+            ) from error
+        return StoredRun(place)
 
 
-def _part(values: Array | Path, low: int, high: int, dtype: type[Any]) -> Array:
-    if isinstance(values, Path):
-        return np.fromfile(values, dtype, high - low, offset=low * np.dtype(dtype).itemsize)
-    return values[low:high] if len(values) else values
+@dataclass(frozen=True)
+class StoredRun:
+    """Fingerprints of one order in a Parquet file (`partition`, `key`, `mark`), sorted by partition."""
+
+    file: Path
+
+    def partitions(self, first: int, last: int) -> tuple[Array, Array, Array]:
+        """Keys, marks and offsets of partitions first..last-1; other row groups are not read."""
+        try:
+            wanted = pl.col("partition").is_between(first, last - 1)
+            frame = pl.scan_parquet(self.file, glob=False).filter(wanted).collect()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DataError(
+                f"cannot be read ({str(error).partition(chr(10))[0]}); expected n-grams that this run has written: "
+                "delete the folder around it and run again",
+                file=str(self.file),
+            ) from error
+        offsets = np.searchsorted(frame["partition"].to_numpy(), np.arange(first, last + 1, dtype=np.uint16))
+        marks = frame["mark"].to_numpy() if "mark" in frame.columns else np.zeros(0, np.uint8)
+        return frame["key"].to_numpy(), marks, offsets
+
+
+@dataclass(frozen=True)
+class SliceCount:
+    """What was found in one slice of the partitions, a row an order; see `Summary`."""
+
+    different: Array
+    only: Array
+    weighted: Array
 
 
 @dataclass(frozen=True)
@@ -60,15 +100,16 @@ class Census:
     """N-grams of some texts, for several orders.
 
     With `groups`, texts are dealt into that many groups so that the effect of leaving one out is known; with `counts`,
-    repeats are kept so that frequencies are known.
+    repeats are kept so that frequencies are known. `counted` has the counts of all slices when others have made them.
     """
 
     orders: tuple[int, ...]
     totals: Array
-    runs: tuple[tuple[Run, ...], ...]
+    runs: tuple[tuple[Run | StoredRun, ...], ...]
     groups: int = 0
     counts: bool = False
     group_totals: Array = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    counted: tuple[SliceCount, ...] = ()
 
     @classmethod
     def of(
@@ -114,8 +155,8 @@ class Census:
         return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
 
     def _bytes_in_memory(self) -> int:
-        arrays = (part for runs in self.runs for run in runs for part in (run.keys, run.marks))
-        return sum(part.nbytes for part in arrays if isinstance(part, np.ndarray))
+        live = (run for runs in self.runs for run in runs if isinstance(run, Run))
+        return sum(run.keys.nbytes + run.marks.nbytes for run in live)
 
     def _trimmed(self) -> Census:
         """Spilled when too much is in memory; with its runs joined when they are many and small."""
@@ -128,64 +169,62 @@ class Census:
 
     def spilled(self) -> Census:
         """The same census with its in-memory runs moved to one file an order; unchanged outside a run."""
-        return self if current_scratch() is None else replace(self, runs=tuple(map(self._spill, self.runs)))
+        scratch = current_scratch()
+        if scratch is None:
+            return self
+        stored = (
+            tuple(
+                run.stored(scratch.new_file().with_suffix(".parquet")) if isinstance(run, Run) else run
+                for run in self._join(runs)
+            )
+            for runs in self.runs
+        )
+        return replace(self, runs=tuple(stored))
 
-    def _join(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        live = [run for run in runs if isinstance(run.keys, np.ndarray)]
-        kept = tuple(run for run in runs if not isinstance(run.keys, np.ndarray))
-        return (*kept, self._merge(live)) if live else kept
-
-    def _spill(self, runs: tuple[Run, ...]) -> tuple[Run, ...]:
-        *kept, joined = self._join(runs)
-        keys, marks, scratch = joined.keys, joined.marks, current_scratch()
-        if scratch is None or not isinstance(keys, np.ndarray) or not isinstance(marks, np.ndarray):
-            return runs
-        place = scratch.new_file()
-        mark_place = place.with_suffix(".marks")
-        try:
-            keys.tofile(place)
-            if len(marks):
-                marks.tofile(mark_place)
-        except OSError as error:
-            raise OutputError(
-                f"scratch folder {place.parent}: cannot be written: {error.strerror or error}; set NLGAUGE_SCRATCH to "
-                "a folder with more room, or use a sketch"
-            ) from error
-        return (*kept, Run(joined.offsets, place, mark_place if len(marks) else marks))
-
-    def _merge(self, runs: list[Run]) -> Run:
+    def _join(self, runs: tuple[Run | StoredRun, ...]) -> tuple[Run | StoredRun, ...]:
+        """Runs in files, and all those in memory as one."""
         from nlgauge.text import corpus_kernels as kernels
 
-        keys, marks, offsets = kernels.join_runs(*_stack(runs, 0, kernels.PARTITIONS))
+        kept = tuple(run for run in runs if isinstance(run, StoredRun))
+        live = [run for run in runs if isinstance(run, Run)]
+        if not live or not any(len(run.keys) for run in live):
+            return (*kept, *live[:1])
+        keys, marks, offsets = kernels.join_runs(*_stack(live, 0, kernels.PARTITIONS))
         if not self.groups and not self.counts:
             keys, offsets = kernels.drop_repeats(keys, offsets)
-        return Run(offsets, keys, marks)
+        return (*kept, Run(offsets, keys, marks))
+
+    def count_slice(self, number: int) -> SliceCount:
+        """Count the n-grams of one of the `SLICES` slices of the partitions: slices do not share any n-gram."""
+        from nlgauge.text import corpus_kernels as kernels
+
+        width = kernels.PARTITIONS // SLICES
+        found: list[tuple[int, Array, float]] = []
+        for runs in self.runs:
+            keys, marks, starts, ends = _stack(runs, number * width, (number + 1) * width)
+            if self.groups or self.counts:
+                found.append(kernels.count_everything(keys, marks, starts, ends, self.groups))
+            else:
+                found.append((kernels.count_different(keys, starts, ends), np.zeros(0, np.int64), 0.0))
+        different, only, weighted = zip(*found, strict=True)
+        return SliceCount(np.array(different), np.stack(only), np.array(weighted))
 
     def summarise(self) -> list[Summary]:
         """Totals and numbers of different n-grams, one summary an order."""
-        return [self._summary(position) for position in range(len(self.orders))]
-
-    def _summary(self, position: int) -> Summary:
-        from nlgauge.text import corpus_kernels as kernels
-
-        runs = list(self.runs[position])
-        width = kernels.PARTITIONS // _SLICES
-
-        def count(first: int) -> tuple[int, Array, float]:
-            keys, marks, starts, ends = _stack(runs, first, first + width)
-            if self.groups or self.counts:
-                return kernels.count_everything(keys, marks, starts, ends, self.groups)
-            return kernels.count_different(keys, starts, ends), np.zeros(0, np.int64), 0.0
-
-        with ThreadPoolExecutor(2) as pool:
-            parts = list(pool.map(count, range(0, kernels.PARTITIONS, width)))
-        return Summary(
-            int(self.totals[position]),
-            sum(part[0] for part in parts),
-            float(np.sum([part[2] for part in parts])),
-            self.group_totals[position],
-            np.sum([part[1] for part in parts], axis=0),
-        )
+        slices = self.counted
+        if not slices:
+            with ThreadPoolExecutor(2) as pool:
+                slices = tuple(pool.map(self.count_slice, range(SLICES)))
+        return [
+            Summary(
+                int(self.totals[order]),
+                int(sum(part.different[order] for part in slices)),
+                float(np.sum([part.weighted[order] for part in slices])),
+                self.group_totals[order],
+                np.sum([part.only[order] for part in slices], axis=0),
+            )
+            for order in range(len(self.orders))
+        ]
 
 
 @dataclass(frozen=True)
@@ -229,7 +268,7 @@ class Sketch:
         ]
 
 
-def _stack(runs: list[Run], first: int, last: int) -> tuple[Array, Array, Array, Array]:
+def _stack(runs: Sequence[Run | StoredRun], first: int, last: int) -> tuple[Array, Array, Array, Array]:
     parts = [run.partitions(first, last) for run in runs]
     base = np.concatenate([[0], np.cumsum([len(keys) for keys, _, _ in parts])])
     starts = np.stack([offsets[:-1] + start for (_, _, offsets), start in zip(parts, base, strict=False)])

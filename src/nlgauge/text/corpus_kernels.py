@@ -31,7 +31,7 @@ def extend(keys: Array, lanes_b: Array, ids: Array, texts: Array, lanes: Array, 
 
 @kernel
 def partition(keys: Array, lanes_b: Array, groups: Array, texts: Array, n: int) -> tuple[Array, Array, Array]:
-    """Keys (and the group of each, when groups are given) ordered by partition, with the partitions' offsets."""
+    """Keys (and the group of each text's, when groups are given) ordered by partition, with the partitions' offsets."""
     shift = np.uint64(64 - 12)
     offsets = np.zeros(4096 + 1, np.int64)
     for t in range(len(texts) - 1):
@@ -42,7 +42,7 @@ def partition(keys: Array, lanes_b: Array, groups: Array, texts: Array, n: int) 
     place = offsets[:-1].copy()
     out = np.empty(offsets[-1], np.uint64)
     marked = len(groups) > 0
-    marks = np.empty(offsets[-1] if marked else 0, np.uint8)
+    marks = np.empty(offsets[-1] if marked else 0, groups.dtype)
     for t in range(len(texts) - 1):
         for i in range(texts[t], texts[t + 1] - n + 1):
             p = int(lanes_b[i] >> shift)
@@ -91,7 +91,7 @@ def join_runs(keys: Array, marks: Array, starts: Array, ends: Array) -> tuple[Ar
     """All runs as one, partition by partition."""
     marked = len(marks) > 0
     out = np.empty(len(keys), np.uint64)
-    out_marks = np.empty(len(marks), np.uint8)
+    out_marks = np.empty(len(marks), marks.dtype)
     offsets = np.zeros(starts.shape[1] + 1, np.int64)
     place = 0
     for p in range(starts.shape[1]):

@@ -119,6 +119,32 @@ def set_cosine(ranks: Array, different: Array, texts: Array, sets: Array, order:
 
 
 @kernel
+def nearer_length(below: int, above: int, length: int) -> int:
+    """The nearer of two lengths, the shorter of a tie; a negative one does not exist."""
+    nearer_above = below < 0 or (above >= 0 and above - length < length - below)
+    return above if nearer_above else below
+
+
+@kernel
+def clipped_bleu(matched: Array, length: int, closest: int, orders: Array, weights: Array, smooth: bool) -> float:
+    """BLEU of one text from its clipped matches of each order and the closest length of a reference."""
+    if matched[0] == 0:
+        return 0.0
+    logs = 0.0
+    for o in range(len(orders)):
+        possible = max(1, length - orders[o] + 1)
+        if matched[o] > 0:
+            logs += weights[o] * np.log(matched[o] / possible)
+        elif smooth:
+            logs += weights[o] * np.log(0.1 / possible)
+        else:
+            return 0.0
+    penalty = 1.0 if length > closest else np.exp(1.0 - closest / length)
+    score: float = penalty * np.exp(logs)
+    return score
+
+
+@kernel
 def leave_one_out_bleu(
     ranks: Array, different: Array, texts: Array, sets: Array, orders: Array, weights: Array, smooth: bool
 ) -> Array:
@@ -164,29 +190,13 @@ def leave_one_out_bleu(
                         elif count > second[rank]:
                             second[rank] = count
         for t in range(size):
-            if matched[0, t] == 0:
-                continue
             length = lengths[t]
-            logs = 0.0
-            zero = False
-            for o in range(len(orders)):
-                possible = max(1, length - orders[o] + 1)
-                if matched[o, t] > 0:
-                    logs += weights[o] * np.log(matched[o, t] / possible)
-                elif smooth:
-                    logs += weights[o] * np.log(0.1 / possible)
-                else:
-                    zero = True
-            if zero:
-                continue
             place = np.searchsorted(ordered, length)
             if place + 1 < size and ordered[place + 1] == length:
                 closest = length
             else:
                 below = ordered[place - 1] if place > 0 else -1
                 above = ordered[place + 1] if place + 1 < size else -1
-                nearer_above = below < 0 or (above >= 0 and above - length < length - below)
-                closest = above if nearer_above else below
-            penalty = 1.0 if length > closest else np.exp(1.0 - closest / length)
-            scores[first + t] = penalty * np.exp(logs)
+                closest = nearer_length(below, above, length)
+            scores[first + t] = clipped_bleu(matched[:, t], length, closest, orders, weights, smooth)
     return scores

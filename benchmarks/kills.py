@@ -1,0 +1,75 @@
+"""Kill a run at random moments, let it go on, and compare with the undisturbed one, twenty times over.
+
+python benchmarks/kills.py [--times 20] [--engine local|ray|HOST:PORT] [--seed 0]
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from tests.engine import write_sets  # noqa: E402 - after the path
+
+
+def start(file: Path, folder: Path, engine: str) -> subprocess.Popen[str]:
+    calls = folder.with_name(f"{folder.name}-calls")
+    calls.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "tests.engine", str(file), str(folder), engine, "2", str(calls)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("--times", type=int, default=20)
+    asked.add_argument("--engine", default="local")
+    asked.add_argument("--seed", type=int, default=0)
+    options = asked.parse_args()
+    rng = np.random.default_rng(options.seed)
+    with tempfile.TemporaryDirectory() as work:
+        file = write_sets(Path(work) / "sets.jsonl", 600)
+        start(file, Path(work) / "warm", options.engine).communicate()  # kernels are compiled now
+        began = time.monotonic()
+        expected = start(file, Path(work) / "undisturbed", options.engine).communicate()[0]
+        whole = time.monotonic() - began
+        print(f"undisturbed: {whole:.1f} s, {expected[:100]}...", flush=True)
+        done = tried = 0
+        while done < options.times:
+            tried += 1
+            folder = Path(work) / f"run-{tried}"
+            moments = [float(moment) * whole for moment in rng.uniform(0.1, 0.9, 2)]
+            killed = [moment for moment in moments if kill_after(moment, file, folder, options.engine)]
+            if not killed:
+                continue  # it was over before its time
+            pieces = len(list((folder / "pieces").glob("[0-9]*")))
+            found = start(file, folder, options.engine).communicate()[0]
+            done += 1
+            after = ", ".join(f"{moment:.1f} s" for moment in killed)
+            print(f"{done}: killed after {after}, {pieces} pieces kept; equal: {found == expected}", flush=True)
+            if found != expected:
+                raise SystemExit(1)
+
+
+def kill_after(seconds: float, file: Path, folder: Path, engine: str) -> bool:
+    """Whether a run was killed before it was over."""
+    run = start(file, folder, engine)
+    try:
+        run.communicate(timeout=seconds)
+        return False
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.communicate()
+        return True
+
+
+if __name__ == "__main__":
+    main()

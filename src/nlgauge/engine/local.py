@@ -1,0 +1,214 @@
+"""Workers on this machine: threads of this process, or processes of their own that outlive the death of one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from nlgauge.engine.cores import available_cores, thread_limits
+from nlgauge.engine.pool import Answer, Died, Event, Finished, Pool, Started, answer
+from nlgauge.engine.scratch import Scratch, use_scratch
+
+_THREADS = 4
+_PATIENCE = 5.0
+_Message = tuple[int | None, bytes]
+
+
+class ThreadPool(Pool[int]):
+    """A thread a core (up to four) in this process, since kernels run without the interpreter lock.
+
+    Nothing is sent anywhere, and the death of this process is the end of the run.
+    """
+
+    isolated = False
+
+    def __init__(self) -> None:
+        super().__init__(min(_THREADS, available_cores()))
+        self._threads = ThreadPoolExecutor(self.workers)
+        self._futures: dict[Future[Any], tuple[int, int]] = {}
+        self._started = 0
+
+    def _start(self, function: Callable[[Any], Any]) -> int:  # noqa: ARG002 - threads share it
+        self._started += 1
+        return self._started
+
+    def _tell(self, worker: int, function: Callable[[Any], Any]) -> None:
+        """Threads see the function as it is."""
+
+    def _send(self, worker: int, ticket: int, value: Any) -> None:
+        self._futures[self._threads.submit(self._apply, value)] = worker, ticket
+
+    def _apply(self, value: Any) -> Any:
+        if self._function is None:
+            raise RuntimeError("no function was given")
+        return self._function(value)
+
+    def _events(self) -> Iterable[Event[int]]:
+        done, _ = wait(self._futures, return_when=FIRST_COMPLETED)
+        for future in done:
+            worker, ticket = self._futures.pop(future)
+            error = future.exception()
+            if error is not None and not isinstance(error, Exception):
+                raise error
+            yield Finished(worker, ticket, Answer(None if error else future.result(), error))
+
+    def _end(self, worker: int, *, at_once: bool) -> None:  # noqa: ARG002 - all end together
+        self._threads.shutdown(wait=True, cancel_futures=at_once)
+
+
+@dataclass(frozen=True, eq=False)
+class _Worker:
+    process: SpawnProcess
+    connection: Connection
+
+
+class ProcessPool(Pool[_Worker]):
+    """Processes, started afresh rather than forked (forking a program with threads may hang)."""
+
+    def __init__(self, workers: int, scratch: Scratch) -> None:
+        super().__init__(workers)
+        self._scratch = scratch
+        self._context = multiprocessing.get_context("spawn")
+
+    def _start(self, function: Callable[[Any], Any]) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_serve, args=(theirs, pickle.dumps(function), self._scratch))
+        process.daemon = True
+        with _without_interrupts(), _with_variables(thread_limits(self.workers)):
+            process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def _tell(self, worker: _Worker, function: Callable[[Any], Any]) -> None:
+        self._write(worker, None, pickle.dumps(function))
+
+    def _send(self, worker: _Worker, ticket: int, value: Any) -> None:
+        self._write(worker, ticket, pickle.dumps(value))
+
+    @staticmethod
+    def _write(worker: _Worker, ticket: int | None, data: bytes) -> None:
+        with suppress(BrokenPipeError, ConnectionResetError):  # its end is seen when events are looked for
+            worker.connection.send(ticket)
+            worker.connection.send_bytes(data)
+
+    def _events(self) -> Iterable[Event[_Worker]]:
+        by_end = {worker.process.sentinel: worker for worker in self._loads}
+        by_connection = {worker.connection: worker for worker in self._loads}
+        for ready in wait_for([*by_connection, *by_end]):
+            if isinstance(ready, int):
+                worker = by_end[ready]
+                while worker.connection.poll() and (event := self._read(worker)) is not None:
+                    yield event
+                worker.process.join()
+                worker.connection.close()
+                yield Died(worker, _how_it_ended(worker.process.exitcode))
+            elif (event := self._read(by_connection[ready])) is not None:  # type: ignore[index]
+                yield event
+
+    @staticmethod
+    def _read(worker: _Worker) -> Event[_Worker] | None:
+        """What a worker sent; None at its end."""
+        try:
+            ticket, found = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(_PATIENCE)
+            return None
+        if ticket is not None:
+            return Finished(worker, ticket, found)
+        if found is not None:
+            raise found
+        return Started(worker)
+
+    def _end(self, worker: _Worker, *, at_once: bool) -> None:
+        if at_once:
+            worker.process.kill()
+        worker.connection.close()
+        worker.process.join(_PATIENCE)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        return f"ended by {name}" + (", as when memory runs out" if -code == signal.SIGKILL else "")
+    return f"ended with exit code {code}"
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back, so that processes started meanwhile leave it to this one from their first moment on."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _with_variables(variables: dict[str, str]) -> Iterator[None]:
+    """Environment variables for processes that start meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _serve(connection: Connection, function_data: bytes, scratch: Scratch) -> None:
+    """The life of a worker process, which ends when there is nobody left to answer."""
+    with suppress(BrokenPipeError, ConnectionResetError):
+        _answer_all(connection, function_data, scratch)
+
+
+def _answer_all(connection: Connection, function_data: bytes, scratch: Scratch) -> None:
+    """Answer whatever is asked; a thread takes in what is sent meanwhile."""
+    use_scratch(scratch)
+    inbox: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
+    busy = threading.Event()
+    threading.Thread(target=_listen, args=(connection, inbox, busy), daemon=True).start()
+    message: _Message | None = (None, function_data)
+    function: Callable[[Any], Any] | None = None
+    while message is not None:
+        ticket, data = message
+        if ticket is None or function is None:
+            try:
+                function = pickle.loads(data)  # noqa: S301 - from the process that started this one
+            except Exception as error:  # noqa: BLE001 - raised again over there
+                connection.send((None, RuntimeError(f"a worker process could not begin: {error!r}")))
+                return
+            connection.send((None, None))
+        else:
+            busy.set()
+            connection.send((ticket, answer(function, pickle.loads(data))))  # noqa: S301 - as above
+            busy.clear()
+        message = inbox.get()
+
+
+def _listen(connection: Connection, inbox: queue.SimpleQueue[_Message | None], busy: threading.Event) -> None:
+    """Take in messages; when nobody is left to send any, end at once whatever is under way."""
+    try:
+        while True:
+            inbox.put((connection.recv(), connection.recv_bytes()))
+    except (EOFError, OSError):
+        if busy.is_set():
+            os._exit(1)
+        inbox.put(None)

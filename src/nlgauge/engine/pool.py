@@ -1,0 +1,237 @@
+"""Workers that keep one function and apply it to values: who works on what, and what to do when one of them dies."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+import warnings
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from nlgauge.errors import NLGaugeError
+
+W = TypeVar("W")
+UNDER_WAY = 2
+_FAILED_STARTS = 3
+
+
+class WorkerDied(NLGaugeError):
+    """The end of a worker in the middle of a value: killed, out of memory, or crashed by what it read."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one value: a result or an error."""
+
+    ticket: int
+    value: Any = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker sends back: a result or an error, and the warnings on the way."""
+
+    value: Any = None
+    error: Exception | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finished(Generic[W]):
+    """A worker has answered."""
+
+    worker: W
+    ticket: int
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Started(Generic[W]):
+    """A worker is ready."""
+
+    worker: W
+
+
+@dataclass(frozen=True)
+class Died(Generic[W]):
+    """A worker is no more."""
+
+    worker: W
+    reason: str
+
+
+Event = Finished[W] | Started[W] | Died[W]
+
+
+def answer(function: Callable[[Any], Any], value: Any) -> Answer:
+    """Apply a function in a worker; errors and warnings become part of the answer."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            result = function(value)
+        except Exception as error:  # noqa: BLE001 - it is raised again by the process that asked
+            return Answer(error=_portable(error), warnings=_said(caught))
+    return Answer(result, warnings=_said(caught))
+
+
+def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
+    kept = [str(entry.message) for entry in caught if not issubclass(entry.category, DeprecationWarning)]
+    return tuple(dict.fromkeys(kept))
+
+
+def _portable(error: Exception) -> Exception:
+    """The error itself where it can be sent to another process, else one that says the same."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - made a moment ago, by this process
+    except Exception:  # noqa: BLE001 - anything may go wrong with the errors of others
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
+
+
+@dataclass
+class _Load:
+    """What a worker has under way, oldest first."""
+
+    tickets: deque[int] = field(default_factory=deque)
+    ready: bool = False
+
+
+class Pool(ABC, Generic[W]):
+    """Workers, at most two values under way for each.
+
+    `give` a value while there is `room`, and `take` the next outcome, in whatever order values are done. When a worker
+    dies, the value that it was at has `WorkerDied` for an outcome; what else it had goes to others, and a new
+    worker takes its place.
+    """
+
+    isolated = True
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self._loads: dict[W, _Load] = {}
+        self._values: dict[int, Any] = {}
+        self._waiting: deque[int] = deque()
+        self._outcomes: deque[Outcome] = deque()
+        self._next_ticket = 0
+        self._failed_starts = 0
+        self._function: Callable[[Any], Any] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close(at_once=kind is not None)
+
+    def use(self, function: Callable[[Any], Any]) -> None:
+        """Apply this function from now on; nothing may be under way."""
+        if self._values:
+            raise RuntimeError("values are under way")
+        self._function = function
+        for worker in self._loads:
+            self._tell(worker, function)
+
+    @property
+    def room(self) -> bool:
+        """Whether another value can be given."""
+        return len(self._values) < UNDER_WAY * self.workers
+
+    @property
+    def under_way(self) -> int:
+        """How many outcomes are still to be taken."""
+        return len(self._values) + len(self._outcomes)
+
+    def give(self, value: Any) -> int:
+        """Hand over a value; the ticket is that of its outcome."""
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        self._values[ticket] = value
+        self._waiting.append(ticket)
+        self._deal()
+        return ticket
+
+    def take(self) -> Outcome:
+        """The next outcome; waits for it."""
+        if not self.under_way:
+            raise RuntimeError("nothing is under way")
+        while not self._outcomes:
+            for event in self._events():
+                self._note(event)
+            self._deal()
+        return self._outcomes.popleft()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End all workers, in the middle of their work if need be."""
+        for worker in list(self._loads):
+            self._end(worker, at_once=at_once or bool(self._loads[worker].tickets))
+        self._loads.clear()
+
+    def _deal(self) -> None:
+        """Give waiting values to workers that are ready, and start as many workers as there is work for."""
+        while len(self._loads) < min(self.workers, len(self._values)):
+            if self._function is None:
+                raise RuntimeError("no function was given")
+            self._loads[self._start(self._function)] = _Load(ready=not self.isolated)
+        ready = [(worker, load) for worker, load in self._loads.items() if load.ready]
+        while self._waiting and ready:
+            worker, load = min(ready, key=lambda entry: len(entry[1].tickets))
+            if len(load.tickets) >= UNDER_WAY:
+                return
+            ticket = self._waiting.popleft()
+            load.tickets.append(ticket)
+            self._send(worker, ticket, self._values[ticket])
+
+    def _note(self, event: Event[W]) -> None:
+        load = self._loads.get(event.worker)
+        if load is None:
+            return
+        if isinstance(event, Died):
+            self._bury(event, load)
+            return
+        load.ready, self._failed_starts = True, 0
+        if isinstance(event, Finished):
+            load.tickets.remove(event.ticket)
+            for message in event.answer.warnings:
+                warnings.warn(message, stacklevel=2)
+            self._settle(Outcome(event.ticket, event.answer.value, event.answer.error))
+
+    def _bury(self, event: Died[W], load: _Load) -> None:
+        del self._loads[event.worker]
+        if load.tickets:
+            self._settle(Outcome(load.tickets.popleft(), error=WorkerDied(event.reason)))
+        if not load.ready:
+            self._failed_starts += 1
+            if self._failed_starts >= _FAILED_STARTS:
+                raise NLGaugeError(
+                    f"workers die while they start ({event.reason}); expected them to run: is there enough memory for "
+                    f"{self.workers}? Try fewer --workers"
+                )
+        self._waiting.extendleft(reversed(load.tickets))
+
+    def _settle(self, outcome: Outcome) -> None:
+        del self._values[outcome.ticket]
+        self._outcomes.append(outcome)
+
+    @abstractmethod
+    def _start(self, function: Callable[[Any], Any]) -> W:
+        """Start a worker, without waiting for it."""
+
+    @abstractmethod
+    def _tell(self, worker: W, function: Callable[[Any], Any]) -> None:
+        """Give a worker another function."""
+
+    @abstractmethod
+    def _send(self, worker: W, ticket: int, value: Any) -> None:
+        """Give a worker a value; one that has just died is found out by `_events`."""
+
+    @abstractmethod
+    def _events(self) -> Iterable[Event[W]]:
+        """What happened; waits until something did."""
+
+    @abstractmethod
+    def _end(self, worker: W, *, at_once: bool) -> None:
+        """End a worker."""

@@ -1,0 +1,112 @@
+"""Joining a Ray cluster, or starting one for the time of a run."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nlgauge.engine.cores import available_cores
+from nlgauge.errors import MissingExtra, NLGaugeError, OptionError
+
+_SECONDS_TO_CONNECT = 5.0
+_CLIENT_PORT = 10001
+_ADDRESS = re.compile(r"(ray://)?([^:/\s]+|\[[0-9a-fA-F:]+\])(?::([0-9]+))?")
+
+
+class ClusterError(NLGaugeError):
+    """A cluster that cannot be reached or used."""
+
+
+def import_ray() -> Any:
+    """The package, without its messages home."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtra.needs("--engine ray", "scale") from error
+    return ray
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of `ray://HOST:PORT` or `HOST:PORT`."""
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not (found[1] or found[3]):
+        raise OptionError(
+            f"--engine {address}; expected local, ray (join the running cluster or start one), ray://HOST:PORT (of a "
+            "cluster's client server) or HOST:PORT (of a cluster that this machine belongs to)"
+        )
+    return found[2].strip("[]"), int(found[3] or _CLIENT_PORT)
+
+
+@contextmanager
+def cluster(address: str, workers: int) -> Iterator[Any]:
+    """Ray, connected: to the cluster of this process, to that at an address, to a running one, or to a new one.
+
+    An empty address stands for `RAY_ADDRESS`, else for a cluster that runs on this machine, else for a new one with so
+    many workers, which ends with the block. A connection that was there before stays.
+    """
+    if address:
+        split_address(address)
+    ray = import_ray()
+    if ray.is_initialized():
+        yield ray
+        return
+    address = address or os.environ.get("RAY_ADDRESS", "")
+    quietly = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address and address not in ("auto", "local"):
+        _connect(ray, address, quietly)
+    elif address == "local" or not _joined(ray, quietly):
+        ray.init(address="local", num_cpus=max(1, workers or available_cores()), include_dashboard=False, **quietly)
+    _keep_quiet()
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _connect(ray: Any, address: str, quietly: dict[str, Any]) -> None:
+    host, port = split_address(address)
+    try:
+        socket.create_connection((host, port), _SECONDS_TO_CONNECT).close()
+    except OSError as error:
+        raise ClusterError(
+            f"no Ray cluster answers at {address} ({error.strerror or error}); expected `ray start --head` to have "
+            "been run there, and the port to be open; --engine ray starts a cluster on this machine"
+        ) from error
+    try:
+        ray.init(address=address, **quietly)
+    except (RuntimeError, ConnectionError, ValueError) as error:
+        raise _refused(address, error) from error
+
+
+def _joined(ray: Any, quietly: dict[str, Any]) -> bool:
+    """Whether a cluster runs on this machine, now joined."""
+    try:
+        ray.init(address="auto", **quietly)
+    except ConnectionError:
+        return False
+    except RuntimeError as error:
+        raise _refused("this machine", error) from error
+    return True
+
+
+def _refused(address: str, error: Exception) -> ClusterError:
+    said = " ".join(str(error).split())
+    if "ersion mismatch" in said:
+        return ClusterError(f"the Ray cluster at {address} is of another version: {said}; install the same on both")
+    return ClusterError(
+        f"the Ray cluster at {address} cannot be joined: {said[:500]}; if it asks for a "
+        "token, set RAY_AUTH_MODE=token here too, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the same token"
+    )
+
+
+def _keep_quiet() -> None:
+    """Ray prints the death of a worker on standard output, where results go; the pool says it itself."""
+    from ray._private import worker
+
+    worker.print_to_stdstream = lambda *_anything, **_more: None

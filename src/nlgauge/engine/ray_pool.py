@@ -1,0 +1,120 @@
+"""Workers on a Ray cluster: actors that keep their function and its models."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from nlgauge._version import __version__
+from nlgauge.engine import ray_worker
+from nlgauge.engine.cache import code_digest
+from nlgauge.engine.cores import thread_limits
+from nlgauge.engine.pool import Died, Event, Finished, Pool, Started
+from nlgauge.engine.ray_cluster import ClusterError
+from nlgauge.engine.scratch import Scratch
+
+_SECONDS_TO_START = 120.0
+
+
+class RayPool(Pool[Any]):
+    """Actors of one core each. A dead one is not restarted by Ray but replaced here, so that its value is known."""
+
+    def __init__(self, ray: Any, workers: int, scratch: Scratch) -> None:
+        cores = int(ray.cluster_resources().get("CPU", 0))
+        if workers > cores:
+            raise ClusterError(
+                f"--workers {workers}, and the Ray cluster has {cores} cores; expected a core for each worker"
+            )
+        super().__init__(workers or max(1, cores))
+        self._ray, self._scratch = ray, scratch
+        ray.cloudpickle.register_pickle_by_value(ray_worker)
+        self._kind = ray.remote(max_restarts=0, num_cpus=1)(ray_worker.RayWorker)
+        ours = {name: value for name, value in os.environ.items() if name.startswith("NLGAUGE_")}
+        self._variables = {**ours, **thread_limits(self.workers, cores)}
+        self._references: dict[Any, tuple[Any, int]] = {}
+        self._checks: dict[Any, Any] = {}
+
+    def _start(self, function: Callable[[Any], Any]) -> Any:
+        worker = self._kind.remote(self._variables, str(Path.cwd()))
+        self._checks[worker.about.remote(str(self._scratch.folder))] = worker
+        self._tell(worker, function)
+        return worker
+
+    def _tell(self, worker: Any, function: Callable[[Any], Any]) -> None:
+        worker.use.remote(self._ray.cloudpickle.dumps(function), pickle.dumps(self._scratch))
+
+    def _send(self, worker: Any, ticket: int, value: Any) -> None:
+        self._references[worker.work.remote(value)] = worker, ticket
+
+    def _events(self) -> Iterable[Event[Any]]:
+        errors = self._ray.exceptions
+        patience = None if any(load.ready for load in self._loads.values()) else _SECONDS_TO_START
+        ready, _ = self._ray.wait([*self._checks, *self._references], num_returns=1, timeout=patience)
+        if not ready:
+            raise ClusterError(
+                f"no worker of the Ray cluster began within {_SECONDS_TO_START:.0f} seconds; expected "
+                f"{self.workers} free cores: is the cluster busy with other work? (`ray status`)"
+            )
+        reference = ready[0]
+        worker = self._checks.pop(reference, None)
+        try:
+            found = self._ray.get(reference)
+        except errors.RayTaskError as error:
+            raise ClusterError(f"a worker of the Ray cluster could not do its work: {error}") from error
+        except errors.RayError as error:
+            worker = worker or self._references[reference][0]
+            yield from self._last_words(worker)
+            yield Died(worker, _reason(error))
+            return
+        if worker is not None:
+            self._check(found)
+            yield Started(worker)
+        else:
+            worker, ticket = self._references.pop(reference)
+            yield Finished(worker, ticket, found)
+
+    def _last_words(self, worker: Any) -> Iterable[Event[Any]]:
+        """Answers of a dead worker that had arrived before its end; the other values are forgotten here."""
+        for check in [check for check, whose in self._checks.items() if whose == worker]:
+            del self._checks[check]
+        for reference, (whose, ticket) in list(self._references.items()):
+            if whose == worker:
+                del self._references[reference]
+                try:
+                    found = self._ray.get(reference)
+                except self._ray.exceptions.RayError:
+                    continue
+                yield Finished(worker, ticket, found)
+
+    def _check(self, about: dict[str, str]) -> None:
+        """Other code might count otherwise, and a worker that does not see the run's folder cannot leave results."""
+        ours = {"NLGauge": f"{__version__}, code {code_digest()}", "Python": platform.python_version()}
+        for what, version in ours.items():
+            if about[what] != version:
+                raise ClusterError(
+                    f"the worker on {about['host']} has {what} {about[what]}, and this process {version}; expected the "
+                    "same: install one version on all nodes"
+                )
+        if not about["sees"]:
+            raise ClusterError(
+                f"the worker on {about['host']} does not see {self._scratch.folder}; expected a folder that all nodes "
+                "share: name one with --run"
+            )
+
+    def _end(self, worker: Any, *, at_once: bool) -> None:  # noqa: ARG002 - an idle actor has nothing to finish
+        try:
+            self._ray.kill(worker)
+        except self._ray.exceptions.RayError as error:
+            warnings.warn(f"a worker of the Ray cluster could not be ended: {error}", stacklevel=2)
+
+
+def _reason(error: Exception) -> str:
+    """What Ray says about the end of a worker, in one line."""
+    said = " ".join(str(error).split())
+    detail = said.partition("Worker exit detail: ")[2] or said
+    return f"ended on the Ray cluster: {detail.partition('. ')[0][:300]}"

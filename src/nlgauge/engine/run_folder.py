@@ -1,0 +1,160 @@
+"""The folder of a run that can be resumed: what is computed, finished pieces of it, and who works there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from nlgauge.engine import stored
+from nlgauge.engine.files import write_text
+from nlgauge.engine.scratch import Scratch
+from nlgauge.errors import OptionError, OutputError
+
+_MANIFEST, _LOCK = "manifest.json", "lock"
+_PIECES, _SCRATCH = "pieces", "scratch"
+_SHOWN = 5
+
+
+class RunFolder:
+    """`manifest.json` says what is computed; `pieces/NAME` holds one finished piece each, moved there in one step."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others out; what a dead run has left half-done is cleared away."""
+        with _writing(self.folder):
+            (self.folder / _PIECES).mkdir(parents=True, exist_ok=True)
+            lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._take(lock)
+            for left in [self.folder / _SCRATCH, *(self.folder / _PIECES).glob(".*")]:
+                shutil.rmtree(left, ignore_errors=True)
+            with _writing(self.folder):
+                (self.folder / _SCRATCH).mkdir()
+            try:
+                yield
+            finally:
+                shutil.rmtree(self.folder / _SCRATCH, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+    def _take(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
+            raise OptionError(
+                f"{self.folder}: {holder} works in this folder; expected one run at a time: wait for it, or choose "
+                "another folder"
+            ) from error
+        except OSError as error:
+            raise OutputError(f"{self.folder}: cannot be locked: {error.strerror}; choose another folder") from error
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
+
+    def scratch(self, memory_bytes: int) -> Scratch:
+        """Space for large intermediate results, on the same disk as the pieces."""
+        return Scratch(self.folder / _SCRATCH, memory_bytes)
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Write down what is computed, or check that a run that goes on computes the same."""
+        place = self.folder / _MANIFEST
+        wanted = json.loads(json.dumps(settings))
+        if not place.exists():
+            if any((self.folder / _PIECES).iterdir()):
+                raise OptionError(f"{self.folder}: has pieces of a run but no {_MANIFEST}; choose an empty folder")
+            write_text(place, json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
+            return
+        try:
+            found = json.loads(place.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise OptionError(f"{place}: cannot be read ({error}); choose another folder") from error
+        if differences := list(_differences(found, wanted)):
+            more = f" (and {len(differences) - _SHOWN} more)" if len(differences) > _SHOWN else ""
+            raise OptionError(
+                f"{self.folder}: holds another run: {'; '.join(differences[:_SHOWN])}{more}; give the same options and "
+                "files to go on with it, or choose another folder"
+            )
+
+    def note(self, name: str, value: Any) -> None:
+        """Add what became known in the course of the run to the manifest."""
+        place = self.folder / _MANIFEST
+        found = json.loads(place.read_text(encoding="utf-8"))
+        write_text(place, json.dumps({**found, name: value}, indent=1, ensure_ascii=False) + "\n")
+
+    def is_done(self, piece: str) -> bool:
+        """Whether a piece is there, and whole; one that is damaged is removed."""
+        place = self.folder / _PIECES / piece
+        if not place.exists():
+            return False
+        if stored.is_whole(place):
+            return True
+        shutil.rmtree(place, ignore_errors=True)
+        return False
+
+    def load(self, piece: str) -> Any:
+        """A finished piece."""
+        return stored.load(self.folder / _PIECES / piece)
+
+    def save(self, piece: str, value: Any) -> None:
+        """Keep a finished piece; when somebody else was faster, theirs is the same."""
+        place = self.folder / _PIECES / piece
+        beside = place.with_name(f".{piece}.{uuid.uuid4().hex}")
+        try:
+            with _writing(beside):
+                beside.mkdir()
+                stored.save(value, beside)
+                with suppress(FileExistsError):
+                    _move(beside, place)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def _move(folder: Path, place: Path) -> None:
+    """Rename a folder; one that stands there already makes it fail."""
+    try:
+        folder.rename(place)
+    except OSError:
+        if place.is_dir():
+            raise FileExistsError(place) from None
+        raise
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    """Say where to make room when a disk is full."""
+    advice = "finished pieces stay: make room, then run the same command again to go on"
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(f"{error}; {advice}") from error
+    except OSError as error:
+        raise OutputError(f"{place}: cannot be written: {error.strerror or error}; {advice}") from error
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in wanted.items():
+        before = found.get(name)
+        if before == value:
+            continue
+        if isinstance(value, list) and isinstance(before, list) and len(value) == len(before):
+            changed = ((a, b) for a, b in zip(before, value, strict=True) if a != b)
+            yield from (f"{name} had {_shown(a)}, now {_shown(b)}" for a, b in changed)
+        else:
+            yield f"{name} was {_shown(before)}, now {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list) and len(value) > _SHOWN:
+        return f"{len(value)} of them"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

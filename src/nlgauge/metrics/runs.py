@@ -1,0 +1,351 @@
+"""Scoring by parts: workers collect parts of the input and count slices of n-grams, and every finished piece is kept.
+
+Results do not depend on the engine, the number of workers or what died on the way: parts are cut in the same places,
+merged in their order, and n-grams are counted in the same slices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from nlgauge._version import __version__
+from nlgauge.data.files import STDIN
+from nlgauge.data.parts import Part, parts_of
+from nlgauge.data.reading import Source
+from nlgauge.engine.cache import Cache, code_digest
+from nlgauge.engine.cores import available_cores
+from nlgauge.engine.opening import open_pool
+from nlgauge.engine.pool import Pool, WorkerDied
+from nlgauge.engine.progress import progress_bar
+from nlgauge.engine.run_folder import RunFolder
+from nlgauge.engine.scratch import Scratch, using_scratch
+from nlgauge.errors import DataError, NLGaugeError, OptionError
+from nlgauge.metrics.base import Metric, SetStats
+from nlgauge.metrics.collecting import BySystem, CollectChunk, merge
+from nlgauge.metrics.score import ItemValues, RowKeys
+from nlgauge.text.census import SLICES, Census, SliceCount
+
+if TYPE_CHECKING:
+    from nlgauge.metrics.scoring import RunOptions
+
+T = TypeVar("T")
+_MOST_SKIPPED = 1000
+_WORTH_SHARING = 256 << 20
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the input, or a half of a half of one, under the name of its results."""
+
+    name: str
+    part: Part
+
+    def halves(self) -> tuple[Piece, Piece] | None:
+        """Two pieces; None when this is a single row."""
+        cut = self.part.halves()
+        return None if cut is None else (Piece(f"{self.name}-0", cut[0]), Piece(f"{self.name}-1", cut[1]))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a piece: statistics by system, the number of rows, rows left out, or that it was cut in two."""
+
+    systems: BySystem
+    rows: int = 0
+    skipped: tuple[str, ...] = ()
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class CollectPiece:
+    """The work on one piece, in whichever worker."""
+
+    run: RunFolder
+    metrics: tuple[Metric, ...]
+    grouped: bool
+    cache: bool
+    chunk_bytes: int
+
+    def __call__(self, piece: Piece) -> int:
+        """Collect and keep; returns the number of rows."""
+        part = piece.part
+        part.check_unchanged()
+        collect = CollectChunk(part.source, self.metrics, self.grouped, Cache() if self.cache else None)
+        merged: BySystem = {}
+        rows = 0
+        for chunk in part.chunks(self.chunk_bytes):
+            collected = collect(chunk)
+            merge(merged, collected.systems)
+            rows += collected.rows
+        part.check_unchanged()
+        self.run.save(piece.name, Kept({system: _compact(stats) for system, stats in merged.items()}, rows))
+        return rows
+
+
+@dataclass(frozen=True)
+class CountSlices:
+    """Counts one slice of the n-grams of every census, over all parts."""
+
+    run: RunFolder
+    censuses: tuple[Census, ...]
+
+    def __call__(self, number: int) -> None:
+        """Count and keep."""
+        self.run.save(_slice_name(number), tuple(census.count_slice(number) for census in self.censuses))
+
+
+@contextmanager
+def collected_by_parts(
+    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, scratch: Scratch
+) -> Iterator[tuple[list[BySystem], list[tuple[str, ...]]]]:
+    """Statistics of each source by system, and the rows of each that were left out, as long as the block lasts."""
+    if any(source.path == STDIN for source in sources):
+        raise OptionError("standard input can be read only once; --engine, --run and --on-error skip go with files")
+    run = RunFolder(options.folder or scratch.folder / "run")
+    sharing = options.processes if options.processes > 1 else available_cores()
+    space = run.scratch(max(1, options.memory_bytes // sharing))
+    with run.held(), using_scratch(space):
+        isolated = options.on_error == "skip"
+        with open_pool(options.engine, options.processes, space, isolated=isolated) as pool:
+            parts = _cut(sources, options.part_bytes, pool)
+            run.begin(_settings(sources, metrics, grouped, options, parts))
+            pool.use(CollectPiece(run, metrics, grouped, options.cache, options.chunk_bytes))
+            pieces = [Piece(f"{part.index:06}", part) for part in parts]
+            _Pieces(run, options, len(parts)).finish(pieces, pool)
+            found, skipped = _merged(run, parts, len(sources))
+            for source, systems in zip(sources, found, strict=True):
+                if not systems:
+                    raise DataError("the file has no records", file=source.name)
+            found = _counted(run, found, pool, options.progress)
+        if any(skipped):
+            run.note("skipped", [row for rows in skipped for row in rows])
+        yield found, skipped
+
+
+def _cut(sources: Sequence[Source], part_bytes: int, pool: Pool[Any]) -> list[Part]:
+    """Parts; workers share the counting of lines when there is much of it."""
+    if sum(source.size for source in sources) < _WORTH_SHARING:
+        return parts_of(sources, part_bytes)
+    return parts_of(sources, part_bytes, lambda function, values: _in_order(pool, function, values))
+
+
+def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[Any]) -> list[T]:
+    """All results, in the order of the values."""
+    pool.use(function)
+    waiting = deque(values)
+    tickets: list[int] = []
+    done: dict[int, T] = {}
+    while waiting or pool.under_way:
+        while waiting and pool.room:
+            tickets.append(pool.give(waiting.popleft()))
+        outcome = pool.take()
+        if outcome.error is not None:
+            raise outcome.error
+        done[outcome.ticket] = outcome.value
+    return [done[ticket] for ticket in tickets]
+
+
+def _settings(
+    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, parts: Sequence[Part]
+) -> dict[str, Any]:
+    """All that results depend on."""
+    return {
+        "NLGauge": __version__,
+        "code": code_digest(),
+        "metrics": [str(metric.signature) for metric in metrics],
+        "intervals": grouped,
+        "inputs": [repr(source) for source in sources],
+        "bytes of a part": options.part_bytes,
+        "parts": [f"{part.identity}, {part.unit} {part.start} to {part.stop}" for part in parts],
+    }
+
+
+class _Pieces:
+    """Brings all pieces to an end: those that fail are tried again, cut in two, and at last named or left out."""
+
+    def __init__(self, run: RunFolder, options: RunOptions, parts: int) -> None:
+        self._run, self._options, self._parts = run, options, parts
+        self._waiting: deque[Piece] = deque()
+        self._failed_once: set[str] = set()
+        self._skipped = 0
+
+    def finish(self, pieces: Sequence[Piece], pool: Pool[Any]) -> None:
+        """Collect whatever is not there yet."""
+        self._waiting = deque(piece for part in pieces for piece in self._unfinished(part))
+        under_way: dict[int, Piece] = {}
+        rows, began = 0, time.monotonic()
+        with progress_bar("scoring", self._parts, show=self._options.progress) as advance:
+            while self._waiting or pool.under_way:
+                while self._waiting and pool.room:
+                    piece = self._waiting.popleft()
+                    under_way[pool.give(piece)] = piece
+                outcome = pool.take()
+                piece = under_way.pop(outcome.ticket)
+                if outcome.error is None:
+                    rows += outcome.value
+                else:
+                    self._failed(piece, outcome.error)
+                open_parts = {piece.part.index for piece in (*self._waiting, *under_way.values())}
+                rate = rows / max(1e-9, time.monotonic() - began)
+                done = self._parts - len(open_parts)
+                advance(done, f"{done} of {self._parts} parts, {rows:,} rows, {rate:,.0f} a second")
+
+    def _unfinished(self, piece: Piece) -> Iterator[Piece]:
+        if not self._run.is_done(_cut_name(piece)):
+            if not self._run.is_done(piece.name):
+                yield piece
+            return
+        for half in piece.halves() or ():
+            yield from self._unfinished(half)
+
+    def _failed(self, piece: Piece, error: Exception) -> None:
+        died = isinstance(error, WorkerDied)
+        if not died and not isinstance(error, DataError):
+            raise error
+        piece.part.check_unchanged()
+        if isinstance(error, DataError) and self._options.on_error == "stop":
+            raise error
+        whole = "-" not in piece.name
+        if died and whole and piece.name not in self._failed_once:
+            self._failed_once.add(piece.name)
+            self._waiting.appendleft(piece)
+            return
+        halves = piece.halves()
+        if halves is not None:
+            self._run.save(_cut_name(piece), Kept({}, cut=True))
+            self._waiting.extendleft(reversed(halves))
+        elif died and piece.name not in self._failed_once:
+            self._failed_once.add(piece.name)
+            self._waiting.appendleft(piece)
+        else:
+            self._leave_out(piece, error)
+
+    def _leave_out(self, piece: Piece, error: Exception) -> None:
+        part = piece.part
+        if isinstance(error, DataError):
+            bad = error.at(file=part.source.name, line=part.first_line)
+        else:
+            bad = DataError(
+                f"a worker {error} twice on this row; expected one that can be measured: change it, or leave it out "
+                "with --on-error skip",
+                file=part.source.name,
+                line=part.first_line,
+            )
+        if self._options.on_error == "stop":
+            raise bad
+        self._skipped += 1
+        if self._skipped > _MOST_SKIPPED:
+            raise NLGaugeError(
+                f"more than {_MOST_SKIPPED} rows had to be left out, the last since: {bad}; expected few: are the "
+                "metrics and the columns those of this input?"
+            ) from bad
+        self._run.save(piece.name, Kept({}, skipped=(str(bad),)))
+        warnings.warn(f"left out: {bad}", stacklevel=2)
+
+
+def _cut_name(piece: Piece) -> str:
+    return f"{piece.name}-cut"
+
+
+def _merged(run: RunFolder, parts: Sequence[Part], sources: int) -> tuple[list[BySystem], list[tuple[str, ...]]]:
+    """Statistics of all pieces, added in the order of the input."""
+    found: list[BySystem] = [{} for _ in range(sources)]
+    skipped: list[tuple[str, ...]] = [() for _ in range(sources)]
+    for part in parts:
+        for kept in _kept(run, f"{part.index:06}"):
+            merge(found[part.system], kept.systems)
+            skipped[part.system] += kept.skipped
+    return found, skipped
+
+
+def _kept(run: RunFolder, name: str) -> Iterator[Kept]:
+    if run.is_done(f"{name}-cut"):
+        yield from _kept(run, f"{name}-0")
+        yield from _kept(run, f"{name}-1")
+    else:
+        yield run.load(name)
+
+
+def _counted(run: RunFolder, found: list[BySystem], pool: Pool[Any], progress: bool) -> list[BySystem]:
+    """The same statistics with their n-grams counted by workers, slice by slice."""
+    censuses = [census for systems in found for stats in systems.values() for one in stats for census in _censuses(one)]
+    if not censuses:
+        return found
+    missing = [number for number in range(SLICES) if not run.is_done(_slice_name(number))]
+    if missing:
+        _count(pool, CountSlices(run, tuple(census.spilled() for census in censuses)), missing, progress)
+    slices: list[tuple[SliceCount, ...]] = [run.load(_slice_name(number)) for number in range(SLICES)]
+    counts = iter(zip(*slices, strict=True))
+
+    def filled(one: Any) -> Any:
+        fields = {name: replace(census, counted=next(counts)) for name, census in _census_fields(one)}
+        return replace(one, **fields) if fields else one
+
+    return [{name: tuple(map(filled, stats)) for name, stats in systems.items()} for systems in found]
+
+
+def _count(pool: Pool[Any], work: CountSlices, missing: list[int], progress: bool) -> None:
+    pool.use(work)
+    waiting, under_way, died = deque(missing), dict[int, int](), set[int]()
+    with progress_bar("counting n-grams", len(missing), show=progress) as advance:
+        while waiting or pool.under_way:
+            while waiting and pool.room:
+                number = waiting.popleft()
+                under_way[pool.give(number)] = number
+            outcome = pool.take()
+            number = under_way.pop(outcome.ticket)
+            if isinstance(outcome.error, WorkerDied) and number not in died:
+                died.add(number)
+                waiting.append(number)
+            elif isinstance(outcome.error, WorkerDied):
+                raise NLGaugeError(
+                    f"a worker {outcome.error} twice while it counted n-grams; expected memory for a slice of them: "
+                    "run the same command again with fewer --workers"
+                ) from outcome.error
+            elif outcome.error is not None:
+                raise outcome.error
+            advance(len(missing) - len(waiting) - len(under_way))
+
+
+def _slice_name(number: int) -> str:
+    return f"slice-{number:03}"
+
+
+def _census_fields(stats: Any) -> list[tuple[str, Census]]:
+    """The censuses among the fields of some statistics."""
+    if not dataclasses.is_dataclass(stats):
+        return []
+    fields = ((field.name, getattr(stats, field.name)) for field in dataclasses.fields(stats))
+    return [(name, value) for name, value in fields if isinstance(value, Census)]
+
+
+def _censuses(stats: Any) -> list[Census]:
+    return [census for _, census in _census_fields(stats)]
+
+
+def _compact(stats: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same with the values of sets in one table rather than one a chunk; metrics go on sharing the keys of rows."""
+    joined: dict[tuple[int, ...], RowKeys] = {}
+    compact = []
+    for one in stats:
+        if isinstance(one, SetStats):
+            rows = one.items.rows
+            keys = joined.setdefault(tuple(map(id, rows)), _join(rows))
+            one = replace(one, items=ItemValues((keys,), (one.items.all_values(),)))
+        compact.append(one)
+    return tuple(compact)
+
+
+def _join(rows: tuple[RowKeys, ...]) -> RowKeys:
+    hashes = [keys.contexts for keys in rows if keys.contexts is not None]
+    return RowKeys(pl.concat([keys.ids for keys in rows]), np.concatenate(hashes) if hashes else None)

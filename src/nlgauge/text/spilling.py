@@ -1,0 +1,47 @@
+"""Arrays that may live in the scratch folder of a run: written there whole, read back piece by piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.engine.scratch import Scratch
+from nlgauge.errors import OutputError
+
+Kept = Array | Path
+
+
+def spill(values: Kept, scratch: Scratch) -> Path:
+    """The file that an array was moved to; one that is in a file already stays there."""
+    if isinstance(values, Path):
+        return values
+    place = scratch.new_file()
+    append(values, place)
+    return place
+
+
+def append(values: Array, place: Path) -> None:
+    """Write an array at the end of a file, which need not exist."""
+    try:
+        with place.open("ab") as file:
+            file.write(np.ascontiguousarray(values).data)
+    except OSError as error:
+        raise OutputError(
+            f"scratch folder {place.parent}: cannot be written: {error.strerror or error}; set NLGAUGE_SCRATCH to a "
+            "folder with more room"
+        ) from error
+
+
+def piece(values: Kept, low: int, high: int, dtype: type[Any]) -> Array:
+    """Elements low..high-1."""
+    if isinstance(values, Path):
+        return np.fromfile(values, dtype, high - low, offset=low * np.dtype(dtype).itemsize)
+    return values[low:high]
+
+
+def bytes_in_memory(*arrays: Kept) -> int:
+    """Bytes of those arrays that are not in files."""
+    return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))

@@ -1,0 +1,433 @@
+"""Workers that die, runs that are killed and go on, full disks: the numbers stay the same, or an error says why."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import nlgauge
+from nlgauge.engine import stored
+from nlgauge.engine.local import ProcessPool, ThreadPool
+from nlgauge.engine.pool import Pool, WorkerDied
+from nlgauge.engine.run_folder import RunFolder
+from nlgauge.engine.scratch import Scratch
+from nlgauge.engine.workers import ordered_map
+from nlgauge.errors import DataError, NLGaugeError, OptionError, OutputError
+from nlgauge.metrics.base import Metric
+from nlgauge.metrics.score import Interval
+from nlgauge.metrics.scoring import RunOptions
+from tests.conftest import ROOT
+from tests.engine import CORPUS, Touchy, numbers, write_sets
+from tests.helpers import nlgauge as command
+
+
+def options(folder: Path | None = None, **more: Any) -> RunOptions:
+    return RunOptions(**{"processes": 2, "folder": folder, "part_bytes": 4000, "cache": False, **more})
+
+
+def squared(value: int) -> int:
+    if value == 13:
+        os._exit(3)
+    if value == 14:
+        raise DataError("is 14", file="numbers", line=14)
+    if value == 15:
+        warnings.warn("is 15", stacklevel=1)
+    return value * value
+
+
+def outcomes(pool: Pool[Any], values: list[int]) -> dict[int, Any]:
+    waiting, at, found = list(values), {}, {}
+    while waiting or pool.under_way:
+        while waiting and pool.room:
+            value = waiting.pop(0)
+            at[pool.give(value)] = value
+        outcome = pool.take()
+        found[at.pop(outcome.ticket)] = outcome.error or outcome.value
+    return found
+
+
+class TestPool:
+    def test_the_death_of_a_worker_is_told_of_the_one_value_it_was_at(self, tmp_path: Path) -> None:
+        with ProcessPool(2, Scratch(tmp_path)) as pool:
+            pool.use(squared)
+            with pytest.warns(UserWarning, match="is 15"):
+                found = outcomes(pool, list(range(20)))
+        died = found.pop(13)
+        assert isinstance(died, WorkerDied)
+        assert str(died) == "ended with exit code 3"
+        assert str(found.pop(14)) == "numbers, line 14: is 14"
+        assert found == {value: value * value for value in range(20) if value not in (13, 14)}
+
+    def test_workers_take_another_function_and_stay(self, tmp_path: Path) -> None:
+        with ProcessPool(1, Scratch(tmp_path)) as pool:
+            pool.use(process_id)
+            first = outcomes(pool, [1, 2, 3])
+            pool.use(squared)
+            assert outcomes(pool, [4]) == {4: 16}
+            pool.use(process_id)
+            assert set(outcomes(pool, [1]).values()) == set(first.values()) != {os.getpid()}
+
+    def test_a_killed_worker_is_named_with_its_signal(self, tmp_path: Path) -> None:
+        with ProcessPool(1, Scratch(tmp_path)) as pool:
+            pool.use(kill_oneself)
+            assert "ended by SIGKILL" in str(outcomes(pool, [1])[1])
+
+    def test_workers_share_the_cores(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+        monkeypatch.setenv("POLARS_MAX_THREADS", "7")
+        cores = len(os.sched_getaffinity(0))
+        with ProcessPool(2, Scratch(tmp_path)) as pool:
+            pool.use(thread_variables)
+            assert outcomes(pool, [0])[0] == (str(max(1, cores // 2)), "7")
+        assert "OMP_NUM_THREADS" not in os.environ
+
+    def test_threads_are_a_pool_too(self) -> None:
+        with ThreadPool() as pool:
+            pool.use(squared)
+            assert outcomes(pool, [1, 2, 3]) == {1: 1, 2: 4, 3: 9}
+
+    def test_a_function_that_cannot_be_had_is_an_error_and_no_endless_loop(self, tmp_path: Path) -> None:
+        with ProcessPool(2, Scratch(tmp_path)) as pool:
+            pool.use(Unloadable())
+            pool.give(1)
+            with pytest.raises(RuntimeError, match=r"could not begin: .*not here"):
+                pool.take()
+
+    def test_an_ordered_map_survives_one_death_and_not_two(self, tmp_path: Path) -> None:
+        marker = tmp_path / "died"
+        scratch = Scratch(tmp_path)
+        values = list(range(8))
+        assert list(ordered_map(DiesOnce(str(marker)), values, processes=2, scratch=scratch)) == values
+        with pytest.raises(NLGaugeError, match=r"died twice .*exit code 3.*--on-error skip"):
+            list(ordered_map(squared, range(14), processes=2, scratch=scratch))
+
+
+def process_id(_value: int) -> int:
+    return os.getpid()
+
+
+def kill_oneself(_value: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def thread_variables(_value: int) -> tuple[str, str]:
+    return os.environ["OMP_NUM_THREADS"], os.environ["POLARS_MAX_THREADS"]
+
+
+class Unloadable:
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return fail_in_workers, (os.getpid(),)
+
+    def __call__(self, value: int) -> int:
+        return value
+
+
+def fail_in_workers(maker: int) -> Unloadable:
+    if os.getpid() != maker:
+        raise ImportError("not here")
+    return Unloadable()
+
+
+@dataclass(frozen=True)
+class DiesOnce:
+    marker: str
+
+    def __call__(self, value: int) -> int:
+        if value == 3 and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            os._exit(1)
+        return value
+
+
+@dataclass(frozen=True)
+class Inner:
+    values: np.ndarray[Any, Any]
+    names: pl.Series
+    file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: tuple[Inner, ...]
+    number: float
+    text: str
+    nothing: None
+    whole: np.int64
+
+
+class TestStored:
+    def test_values_come_back_as_they_were(self, tmp_path: Path) -> None:
+        rng = np.random.default_rng(0)
+        spill = tmp_path / "spilled"
+        spill.write_bytes(b"abc")
+        names = pl.Series("id", ["a", "ç", None])
+        arrays = [
+            rng.integers(0, 2**64, (3, 2), dtype=np.uint64),
+            np.array([np.nan, np.inf, -0.0]),
+            np.zeros((0, 4), np.int64),
+            np.array([True, False]),
+            np.arange(6, dtype=np.float32).reshape(1, 2, 3),
+        ]
+        inner = (*(Inner(array, names) for array in arrays), Inner(arrays[0], names, spill))
+        value = Outer(inner, 0.1 + 0.2, 'a "text"\n', None, np.int64(7))
+        (tmp_path / "place").mkdir()
+        stored.save(value, tmp_path / "place")
+        (tmp_path / "place").rename(tmp_path / "moved")
+        found = stored.load(tmp_path / "moved")
+        assert (found.number, found.text, found.nothing, found.whole) == (0.1 + 0.2, 'a "text"\n', None, 7)
+        for before, after in zip(inner, found.inner, strict=True):
+            assert (before.values.dtype, before.values.shape) == (after.values.dtype, after.values.shape)
+            np.testing.assert_array_equal(before.values, after.values)
+            assert after.names.equals(names, check_names=True, null_equal=True)
+        assert found.inner[0].names is found.inner[1].names
+        assert found.inner[-1].file.read_bytes() == b"abc"
+        assert not any(file.read_bytes().startswith(b"\x80") for file in (tmp_path / "moved").iterdir())  # no pickle
+
+    def test_a_shortened_file_is_noticed(self, tmp_path: Path) -> None:
+        stored.save((np.arange(1000),), tmp_path)
+        assert stored.is_whole(tmp_path)
+        file = next(tmp_path.glob("*.parquet"))
+        file.write_bytes(file.read_bytes()[:-10])
+        assert not stored.is_whole(tmp_path)
+
+    @pytest.mark.parametrize("value", [{1, 2}, object(), np.array([object()]), {1: 2}])
+    def test_what_cannot_be_written_says_what_to_implement(self, value: object, tmp_path: Path) -> None:
+        with pytest.raises(OptionError, match="expected frozen dataclasses of NumPy arrays"):
+            stored.save((value,), tmp_path)
+
+    def test_a_class_that_nobody_has_loaded_is_not_imported(self, tmp_path: Path) -> None:
+        (tmp_path / "value.json").write_text(json.dumps({"value": {"class": "antigravity:X", "fields": {}}}))
+        with pytest.raises(NLGaugeError, match="not loaded"):
+            stored.load(tmp_path)
+        assert "antigravity" not in sys.modules
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sets(tmp_path_factory.mktemp("engine") / "sets.jsonl")
+
+
+@pytest.fixture(scope="module")
+def expected(sets: Path) -> list[object]:
+    metrics: list[str | Metric] = [*CORPUS, Touchy()]
+    return numbers(nlgauge.score(str(sets), metrics, interval=Interval(resamples=100), run=RunOptions(cache=False)))
+
+
+class TestRows:
+    def test_a_poison_row_is_found_and_named(self, tmp_path: Path) -> None:
+        file = write_sets(tmp_path / "sets.jsonl", 200, poison=(77,))
+        with pytest.raises(DataError, match=r"sets\.jsonl, line 78: a worker ended with exit code 3 twice on this row"):
+            nlgauge.score(str(file), [Touchy()], run=options(tmp_path / "run"))
+        file.write_text(file.read_text())  # the same bytes at another time: another file for all we know
+        with pytest.raises(OptionError, match="holds another run: parts had"):
+            nlgauge.score(str(file), [Touchy()], run=options(tmp_path / "run"))
+
+    @pytest.mark.parametrize("processes", [1, 2])
+    def test_poison_rows_are_left_out_on_request_and_named(self, tmp_path: Path, processes: int) -> None:
+        file = write_sets(tmp_path / "sets.jsonl", 200, poison=(0, 77))
+        lines = file.read_text().splitlines(keepends=True)
+        clean = tmp_path / "clean.jsonl"
+        clean.write_text("".join(line for row, line in enumerate(lines) if row not in (0, 77)))
+        how = options(tmp_path / "run", on_error="skip", processes=processes, part_bytes=1500)
+        with pytest.warns(UserWarning, match="left out: .*sets.jsonl, line") as said:
+            found = nlgauge.score(str(file), [Touchy(), *CORPUS], run=how)
+        assert numbers(found) == numbers(nlgauge.score(str(clean), [Touchy(), *CORPUS]))
+        assert len(said) == 2
+        assert [row.partition(":")[0] for row in found[0].skipped] == [f"{file}, line {n}" for n in (1, 78)]
+        assert json.loads((tmp_path / "run" / "manifest.json").read_text())["skipped"] == list(found[0].skipped)
+        assert found[0].to_dict()["skipped"] == list(found[0].skipped)
+        again = nlgauge.score(str(file), [Touchy(), *CORPUS], run=how)  # from the folder, without a death
+        assert (numbers(again), again[0].skipped) == (numbers(found), found[0].skipped)
+
+    def test_rows_that_cannot_be_read_are_left_out_on_request(self, tmp_path: Path) -> None:
+        file = write_sets(tmp_path / "sets.jsonl", 50)
+        lines = file.read_text().splitlines(keepends=True)
+        lines[20] = '{"id": "s20", "responses": ["a", 5]}\n'
+        lines[30] = '{"id": "s30", "responses": \n'
+        file.write_text("".join(lines))
+        wanted = ("score", "sets.jsonl", "-m", "distinct", "--no-progress", "-f", "json")
+        stopped = command(*wanted, "--run", "run", cwd=tmp_path, cache=tmp_path / "cache")
+        assert (stopped.code, "sets.jsonl, line 31: invalid JSON" in stopped.err) == (2, True), stopped.err
+        skipping = command(*wanted, "--run", "run", "--on-error", "skip", cwd=tmp_path, cache=tmp_path / "cache")
+        assert skipping.code == 0, skipping.err
+        assert "warning: left out: sets.jsonl, line 21" in skipping.err
+        result = json.loads(skipping.out)["scores"][0]
+        assert result["n"] == 48
+        assert [row.partition(":")[0] for row in result["skipped"]] == [
+            "sets.jsonl, line 21, column 'responses'",
+            "sets.jsonl, line 31",
+        ]
+
+    def test_a_metric_that_suits_no_row_is_an_error_and_not_an_empty_result(self, tmp_path: Path) -> None:
+        file = tmp_path / "texts.txt"
+        file.write_text("one text\n" * 1100)
+        with (
+            warnings.catch_warnings(action="ignore"),
+            pytest.raises(NLGaugeError, match=r"more than 1000 rows had to be left out.*measures sets"),
+        ):
+            nlgauge.score(str(file), ["cos-sim"], run=options(on_error="skip", processes=1, part_bytes=1 << 20))
+
+
+class TestInputs:
+    @pytest.mark.parametrize("harm", ["gone", "cut short"])
+    def test_a_shard_that_changes_half_way_stops_the_run_even_when_rows_are_skipped(
+        self, tmp_path: Path, harm: str, sets: Path, expected: list[object]
+    ) -> None:
+        lines = sets.read_text().splitlines(keepends=True)
+        shards = [tmp_path / f"shard-{number}.jsonl" for number in range(4)]
+        for number, shard in enumerate(shards):
+            shard.write_text("".join(lines[number * 100 : (number + 1) * 100]))
+        kept, modified = shards[3].read_bytes(), shards[3].stat().st_mtime_ns
+        how = options(tmp_path / "run", on_error="skip", processes=1)
+        meddler = meddling(str(shards[3]), harm)
+        source = str(tmp_path / "shard-*.jsonl")
+        with pytest.raises(DataError, match=r"shard-3\.jsonl: "):
+            nlgauge.score(source, [*CORPUS, meddler], run=how)
+        shards[3].write_bytes(kept)
+        os.utime(shards[3], ns=(modified, modified))
+        (tmp_path / "done").touch()
+        found = nlgauge.score(source, [*CORPUS, meddler], run=how)
+        plain = nlgauge.score(str(sets), CORPUS)
+        assert numbers(found)[: len(CORPUS)] == numbers(plain)
+
+    def test_a_run_with_other_settings_is_refused_and_says_what_differs(self, sets: Path, tmp_path: Path) -> None:
+        nlgauge.score(str(sets), ["distinct"], run=options(tmp_path / "run", processes=1))
+        with pytest.raises(OptionError, match=r"holds another run: metrics had distinct\|.*, now distinct\|n:1\|"):
+            nlgauge.score(str(sets), ["distinct:n=1"], run=options(tmp_path / "run", processes=1))
+        with pytest.raises(OptionError, match="intervals was false, now true"):
+            nlgauge.score(str(sets), ["distinct"], interval=Interval(), run=options(tmp_path / "run", processes=1))
+        with pytest.raises(OptionError, match="bytes of a part was 4000, now 5000"):
+            nlgauge.score(str(sets), ["distinct"], run=options(tmp_path / "run", processes=1, part_bytes=5000))
+
+    def test_what_cannot_be_done_by_parts_is_refused(self, sets: Path, tmp_path: Path) -> None:
+        with pytest.raises(OptionError, match="given in memory"):
+            nlgauge.score([["a", "b"]], ["distinct"], run=options(tmp_path / "run"))
+        with pytest.raises(OptionError, match="standard input can be read only once"):
+            nlgauge.score("-", ["distinct"], run=options(tmp_path / "run"))
+        with pytest.raises(OptionError, match="--one-set reads a file as a whole"):
+            options(tmp_path / "run", one_set=True)
+        with pytest.raises(OptionError, match="--engine spark; expected local, ray"):
+            RunOptions(engine="spark")
+        with pytest.raises(OptionError, match="--on-error ignore; expected stop or skip"):
+            RunOptions(on_error="ignore")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Meddling(Touchy):
+    harm: str = "gone"
+
+    def per_set(self, batch: Any) -> Any:
+        shard = Path(self.removes)
+        if not (shard.parent / "done").exists() and shard.exists():
+            if self.harm == "gone":
+                shard.unlink()
+            else:
+                shard.write_bytes(shard.read_bytes()[:500])
+        return np.zeros(len(batch))
+
+
+def meddling(shard: str, harm: str) -> _Meddling:
+    return _Meddling(removes=shard, harm=harm)
+
+
+class TestFolder:
+    def test_two_runs_in_one_folder_are_refused(self, sets: Path, tmp_path: Path) -> None:
+        folder = RunFolder(tmp_path / "run")
+        with folder.held():
+            done = command(
+                "score",
+                str(sets),
+                "-m",
+                "distinct",
+                "--run",
+                "run",
+                "--no-progress",
+                cwd=tmp_path,
+                cache=tmp_path / "c",
+            )
+        assert done.code == 2
+        assert f"process {os.getpid()} on " in done.err
+        assert "works in this folder; expected one run at a time" in done.err
+
+    @pytest.mark.parametrize("place", ["pieces", "scratch"])
+    def test_a_full_disk_says_so_and_the_run_goes_on_later(
+        self, sets: Path, tmp_path: Path, expected: list[object], place: str
+    ) -> None:
+        folder = tmp_path / "run"
+        how = options(folder, processes=1, part_bytes=40_000, memory_bytes=100 if place == "scratch" else 1 << 30)
+        metrics: list[str | Metric] = [*CORPUS, Touchy()]
+
+        def scored() -> list[object]:
+            return numbers(nlgauge.score(str(sets), metrics, interval=Interval(resamples=100), run=how))
+
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+            with pytest.raises(OutputError, match=r"File too large.*go on|go on.*File too large"):
+                scored()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert scored() == expected
+
+    def test_a_damaged_piece_is_made_again(self, sets: Path, tmp_path: Path, expected: list[object]) -> None:
+        how = options(tmp_path / "run", processes=1)
+        metrics: list[str | Metric] = [*CORPUS, Touchy()]
+        nlgauge.score(str(sets), metrics, interval=Interval(resamples=100), run=how)
+        damaged = next((tmp_path / "run" / "pieces" / "000002").glob("*.parquet"))
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        assert numbers(nlgauge.score(str(sets), metrics, interval=Interval(resamples=100), run=how)) == expected
+
+
+class TestKills:
+    @pytest.mark.parametrize("seed", [1, 2])
+    def test_a_run_killed_at_any_moment_goes_on_to_the_same_result(
+        self, sets: Path, tmp_path: Path, expected: list[object], seed: int
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        calls = tmp_path / "calls"
+        calls.mkdir()
+        arguments = [str(sets), str(tmp_path / "run"), "local", "2", str(calls)]
+        kills = 0
+        while True:
+            run = subprocess.Popen(
+                [sys.executable, "-m", "tests.engine", *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            )
+            wait_for_call(calls, run)
+            try:
+                out, _ = run.communicate(timeout=float(rng.uniform(0, 0.4)) if kills < 3 else 120)
+                break
+            except subprocess.TimeoutExpired:
+                run.kill()
+                run.communicate()
+                kills += 1
+        assert json.loads(out) == json.loads(json.dumps(expected))
+        assert kills > 0
+        pieces = {place.name for place in (tmp_path / "run" / "pieces").iterdir()}
+        assert not any(name.startswith(".") for name in pieces)
+
+
+def wait_for_call(calls: Path, run: subprocess.Popen[str]) -> None:
+    """Wait until a worker of this run is at work, or the run is over."""
+    before = set(calls.iterdir())
+    while run.poll() is None and set(calls.iterdir()) == before:
+        time.sleep(0.02)
+
+
+def test_help_is_quick_and_loads_no_ray() -> None:
+    code = "import sys, nlgauge.cli.score, nlgauge.metrics.scoring; print('ray' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
