@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,16 @@ def write_shards(folder: Path, texts: int, seed: int = 1) -> Path:
     return folder / "shard-*.txt"
 
 
-def run(arguments: Sequence[str], *, every: float = 0.0, place: Path, **variables: str) -> Measured:
+def run(
+    arguments: Sequence[str], *, place: Path, every: float = 0.0, variables: Mapping[str, str] | None = None
+) -> Measured:
     """Run the command in a process of its own and watch its memory; with `every`, print it so often."""
-    environment = {**os.environ, "NLGAUGE_CACHE": str(place / "cache"), "NLGAUGE_SCRATCH": str(place)} | variables
+    environment = {
+        **os.environ,
+        "NLGAUGE_CACHE": str(place / "cache"),
+        "NLGAUGE_SCRATCH": str(place),
+        **(variables or {}),
+    }
     began = time.monotonic()
     largest, shown = 0, began
     with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -172,7 +179,7 @@ def _with_cluster(work: Sequence[str], count: int, folder: Path) -> float:
     """Seconds on a running cluster, its start aside; nothing is remembered from before."""
     with _cluster(count) as (address, variables), tempfile.TemporaryDirectory(dir=folder) as cache:
         options = ["--engine", address, "--workers", str(count), "--run", str(folder / "run"), "--no-progress"]
-        found = run([*work, *options], place=folder, **variables, NLGAUGE_CACHE=cache)
+        found = run([*work, *options], place=folder, variables={**variables, "NLGAUGE_CACHE": cache})
     shutil.rmtree(folder / "run")
     return found.seconds
 

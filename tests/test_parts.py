@@ -256,7 +256,7 @@ class TestShards:
     @pytest.mark.parametrize(
         ("path", "name"),
         [
-            ("runs/model-a.v2.jsonl", "model-a"),
+            ("runs/model-a.v2.jsonl", "model-a.v2"),
             ("runs/_a_.jsonl", "_a_"),
             ("runs/model-a/*.jsonl.gz", "model-a"),
             ("runs/part-{00..15}.txt", "part"),

@@ -84,6 +84,10 @@ class Columns:
             empty_cells=self.empty_cells,
         )
 
+    def names_systems(self, names: Sequence[str]) -> bool:
+        """Whether one of these columns says which system a record comes from."""
+        return self.system in names if self.system is not None else bool(set(_DEFAULTS["system"]) & set(names))
+
     def _find(self, part: str, names: Sequence[str], file: str | None) -> str | None:
         wanted: str | None = getattr(self, part)
         if wanted:

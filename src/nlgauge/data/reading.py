@@ -130,7 +130,7 @@ class Source:
         if self.format == "text" or self.path == STDIN:
             return self.format != "text"
         first = next((found for chunk in self.chunks() if (found := self.columns_in(chunk)) is not None), None)
-        return first is not None and self.columns.resolve(list(first[0]), self.name).system is not None
+        return first is not None and self.columns.names_systems(list(first[0]))
 
     @property
     def _assembly(self) -> Assembly:

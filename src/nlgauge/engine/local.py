@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.context import SpawnProcess
@@ -86,6 +87,7 @@ class ProcessPool(Pool[_Worker]):
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, pickle.dumps(function), self._scratch))
         process.daemon = True
+        resource_tracker.ensure_running()  # started by the first process, it would let interrupts through again
         with _without_interrupts(), _with_variables(thread_limits(self.workers)):
             process.start()
         theirs.close()
