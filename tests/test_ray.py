@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import nlgauge
+from nlgauge.data.reading import read_sets
 from nlgauge.engine import ray_pool
 from nlgauge.engine.ray_cluster import ClusterError
 from nlgauge.errors import DataError
@@ -25,6 +26,8 @@ from nlgauge.metrics.base import Metric
 from nlgauge.metrics.registry import metric_class
 from nlgauge.metrics.score import Interval, Score
 from nlgauge.metrics.scoring import RunOptions
+from nlgauge.models.ngram import NgramModel
+from tests import helpers
 from tests.conftest import ROOT
 from tests.engine import CORPUS, Touchy, numbers, write_sets
 from tests.helpers import COMMAND, environment
@@ -118,13 +121,25 @@ def test_a_client_of_a_cluster_gives_them_too(
     assert scored(sets, on(f"ray://127.0.0.1:{client_port}")) == expected
 
 
-COUNTED = [
-    *VARIANTS,
-    "self-bleu:over=corpus",
-    "compression:over=corpus",
-    "ead:n=1-2",
-    f"mauve:sample=20,against={ROOT / 'examples' / 'system_b.jsonl'}",
-]
+def test_sets_written_by_workers_are_those_of_one_process(cluster: str, examples: Path, tmp_path: Path) -> None:
+    texts = read_sets(str(examples / "system_a.jsonl")).texts.to_list()
+    NgramModel.train(texts, order=3).save(tmp_path / "model")
+    sweep = ["--sweep", "temperature=0.5,1.0", "--responses", "3", "--limit", "12", "--no-progress"]
+    written = {}
+    for name, engine in {
+        "alone": (),
+        "two": ("--workers", "2"),
+        "ray": ("--engine", cluster, "--workers", "2"),
+    }.items():
+        output = tmp_path / f"{name}.jsonl"
+        arguments = ["generate", str(examples / "system_a.jsonl"), "-o", str(output), "--model", "ngram:model"]
+        done = helpers.nlgauge(*arguments, *sweep, *engine, cwd=tmp_path, cache=tmp_path / "cache")
+        assert done.code == 0, done.err
+        written[name] = output.read_bytes()
+    assert written["alone"] == written["two"] == written["ray"]
+
+
+COUNTED = [*VARIANTS, "compression:over=corpus", "ead:n=1-2"]
 KINDS = {name: metric_class(name) for name in dict.fromkeys(spec.partition(":")[0] for spec in COUNTED)}
 
 

@@ -28,6 +28,8 @@ def generate_command(
     ] = "{context}",
     limit: Annotated[int, typer.Option(help="Use only the first so many contexts; 0 for all.")] = 0,
     seed: inputs.Seed = 12345,
+    engine: inputs.Engine = "local",
+    workers: Annotated[int, typer.Option(metavar="N", help="Workers, each with the model; 0 takes all cores.")] = 1,
     device: inputs.Device = "",
     batch_size: inputs.BatchSize = 0,
     threads: inputs.Threads = 0,
@@ -40,10 +42,13 @@ def generate_command(
 
     Example: nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:20 --limit 3
     """
+    from nlgauge.engine.opening import LOCAL, check_engine, open_pool
+    from nlgauge.engine.scratch import scratch_folder
     from nlgauge.models.language import Sampling, load_language_model
     from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
 
     inputs.check_output(output, [contexts])
+    check_engine(engine)
     machine = inputs.use_machine(device, batch_size, threads)
     plan = GenerationPlan(
         model=model,
@@ -54,8 +59,13 @@ def generate_command(
         template=template.replace("\\n", "\n"),
     )
     found = read_contexts(contexts)
-    loaded = load_language_model(model, **machine.options)
-    frame = generate_sets(loaded, found[:limit] if limit else found, plan, output, progress=progress)
+    found = found[:limit] if limit else found
+    if engine == LOCAL and workers == 1:
+        loaded = load_language_model(model, **machine.options)
+        frame = generate_sets(loaded, found, plan, output, progress=progress)
+    else:
+        with scratch_folder() as scratch, open_pool(engine, workers, scratch, isolated=True) as pool:
+            frame = generate_sets(pool, found, plan, output, progress=progress)
     texts = frame["responses"].explode()
     if empty := int((texts == "").sum()):
         print(

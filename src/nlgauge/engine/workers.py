@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from nlgauge.engine.cores import available_cores
@@ -12,10 +12,36 @@ from nlgauge.engine.pool import Outcome, Pool, WorkerDied
 from nlgauge.engine.scratch import Scratch
 from nlgauge.errors import NLGaugeError
 
-__all__ = ["available_cores", "ordered_map"]
+__all__ = ["available_cores", "finished", "ordered_map"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def finished(pool: Pool[Any], function: Callable[[T], R], values: Sequence[T]) -> Iterator[tuple[int, R]]:
+    """Results as they come, each with the place of its value; a value on which a worker dies is tried once more."""
+    pool.use(function)
+    waiting = deque(range(len(values)))
+    places: dict[int, int] = {}
+    tried: set[int] = set()
+    while waiting or pool.under_way:
+        while waiting and pool.room:
+            place = waiting.popleft()
+            places[pool.give(values[place])] = place
+        outcome = pool.take()
+        place = places.pop(outcome.ticket)
+        if isinstance(outcome.error, WorkerDied) and place not in tried:
+            tried.add(place)
+            waiting.append(place)
+        elif isinstance(outcome.error, WorkerDied):
+            raise NLGaugeError(
+                f"a worker {outcome.error} twice at the same work; expected memory for it: give the same command again "
+                "with fewer --workers"
+            ) from outcome.error
+        elif outcome.error is not None:
+            raise outcome.error
+        else:
+            yield place, outcome.value
 
 
 def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: int, scratch: Scratch) -> Iterator[R]:

@@ -29,6 +29,7 @@ from nlgauge.engine.pool import Pool, WorkerDied
 from nlgauge.engine.progress import progress_bar
 from nlgauge.engine.run_folder import RunFolder
 from nlgauge.engine.scratch import Scratch, using_scratch
+from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError, NLGaugeError, OptionError
 from nlgauge.metrics.base import Metric, SetStats
 from nlgauge.metrics.collecting import BySystem, CollectChunk, merge
@@ -141,18 +142,8 @@ def _cut(sources: Sequence[Source], part_bytes: int, pool: Pool[Any]) -> list[Pa
 
 def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[Any]) -> list[T]:
     """All results, in the order of the values."""
-    pool.use(function)
-    waiting = deque(values)
-    tickets: list[int] = []
-    done: dict[int, T] = {}
-    while waiting or pool.under_way:
-        while waiting and pool.room:
-            tickets.append(pool.give(waiting.popleft()))
-        outcome = pool.take()
-        if outcome.error is not None:
-            raise outcome.error
-        done[outcome.ticket] = outcome.value
-    return [done[ticket] for ticket in tickets]
+    done = dict(finished(pool, function, list(values)))
+    return [done[place] for place in range(len(done))]
 
 
 def _settings(
@@ -295,26 +286,9 @@ def _counted(run: RunFolder, found: list[BySystem], pool: Pool[Any], progress: b
 
 
 def _count(pool: Pool[Any], work: CountSlices, missing: list[int], progress: bool) -> None:
-    pool.use(work)
-    waiting, under_way, died = deque(missing), dict[int, int](), set[int]()
     with progress_bar("counting n-grams", len(missing), show=progress) as advance:
-        while waiting or pool.under_way:
-            while waiting and pool.room:
-                number = waiting.popleft()
-                under_way[pool.give(number)] = number
-            outcome = pool.take()
-            number = under_way.pop(outcome.ticket)
-            if isinstance(outcome.error, WorkerDied) and number not in died:
-                died.add(number)
-                waiting.append(number)
-            elif isinstance(outcome.error, WorkerDied):
-                raise NLGaugeError(
-                    f"a worker {outcome.error} twice while it counted n-grams; expected memory for a slice of them: "
-                    "run the same command again with fewer --workers"
-                ) from outcome.error
-            elif outcome.error is not None:
-                raise outcome.error
-            advance(len(missing) - len(waiting) - len(under_way))
+        for done, _ in enumerate(finished(pool, work, missing), 1):
+            advance(done)
 
 
 def _slice_name(number: int) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import compress
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -20,10 +19,13 @@ from nlgauge.data.reading import Source
 from nlgauge.data.tables import Items
 from nlgauge.data.writing import write_table
 from nlgauge.engine.files import check_writable
+from nlgauge.engine.pool import Pool
 from nlgauge.engine.progress import progress_bar
+from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError, OptionError, OutputError
 from nlgauge.models.language import DECODING, LanguageModel, Sampling
 from nlgauge.models.prompting import Prompting
+from nlgauge.models.shared import load_shared
 
 Parameter = Literal["temperature", "top_p", "top_k"]
 _RESPONSES_A_CALL = 128
@@ -119,8 +121,20 @@ def _source_of_contexts(path: str) -> Source:
     return replace(source, columns=Columns(text=column))
 
 
+@dataclass(frozen=True)
+class WriteSets:
+    """The work of a worker: sets of some contexts at one value, by a model that stays loaded from call to call."""
+
+    plan: GenerationPlan
+
+    def __call__(self, some: tuple[Sequence[str], float]) -> list[list[str]]:
+        """Response sets, in the order of the contexts."""
+        contexts, value = some
+        return _some_sets(load_shared(self.plan.model), self.plan, contexts, value)
+
+
 def generate_sets(
-    model: LanguageModel,
+    model: LanguageModel | Pool[Any],
     contexts: Sequence[tuple[str, str]],
     plan: GenerationPlan,
     output: Path,
@@ -129,26 +143,35 @@ def generate_sets(
 ) -> pl.DataFrame:
     """Write one response set for every context and value to `output`.
 
-    Sets of one value are written several at a time, since a model is faster at many rows than at few. Finished sets
-    are kept in a journal beside the output, so that a killed run goes on where it was and gives the file that an
-    undisturbed run gives.
+    Sets of one value are written several at a time, since a model is faster at many rows than at few; a pool of
+    workers, each with the model, may stand for the model. Finished sets are kept in a journal beside the output, so
+    that a killed run goes on where it was and gives the file that an undisturbed run gives.
     """
     check_writable(output)
     journal = _Journal(output.with_name(f".{output.name}.journal"), plan.digest(contexts))
     todo = [(id, context, value) for value in plan.sweep.values for id, context in contexts]
     at_once = max(1, _RESPONSES_A_CALL // plan.responses)
+    batches = [
+        (contexts[start : start + at_once], value)
+        for value in plan.sweep.values
+        for start in range(0, len(contexts), at_once)
+    ]
     with journal, progress_bar(f"writing {output.name}", len(todo), show=progress) as advance:
-        done = 0
-        for value in plan.sweep.values:
-            for start in range(0, len(contexts), at_once):
-                some = contexts[start : start + at_once]
-                missing = [f"{id}@{value:g}" not in journal for id, _ in some]
-                if any(missing):  # the whole batch again, so that a resumed run computes what an undisturbed one does
-                    sets = _some_sets(model, plan, [context for _, context in some], value)
-                    for (id, _), responses in compress(zip(some, sets, strict=True), missing):
-                        journal.add(f"{id}@{value:g}", responses)
-                done += len(some)
-                advance(done)
+        # where a set is missing, its whole batch again, so that a resumed run computes what an undisturbed one does
+        missing = [b for b in batches if any(f"{id}@{b[1]:g}" not in journal for id, _ in b[0])]
+        done = len(todo) - sum(len(some) for some, _ in missing)
+        asked = [([context for _, context in some], value) for some, value in missing]
+        if isinstance(model, Pool):
+            written: Iterable[tuple[int, list[list[str]]]] = finished(model, WriteSets(plan), asked)
+        else:
+            written = ((place, _some_sets(model, plan, *one)) for place, one in enumerate(asked))
+        for place, sets in written:
+            some, value = missing[place]
+            for (id, _), responses in zip(some, sets, strict=True):
+                if f"{id}@{value:g}" not in journal:
+                    journal.add(f"{id}@{value:g}", responses)
+            done += len(some)
+            advance(done)
         frame = pl.DataFrame(
             [
                 {
