@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from nlgauge.metrics.score import Interval
 from nlgauge.metrics.scoring import RunOptions
 from tests.conftest import ROOT
 from tests.engine import CORPUS, Touchy, numbers, write_sets
+from tests.helpers import COMMAND, environment
 from tests.helpers import nlgauge as command
 
 
@@ -104,7 +106,7 @@ class TestPool:
         with ProcessPool(2, Scratch(tmp_path)) as pool:
             pool.use(Unloadable())
             pool.give(1)
-            with pytest.raises(RuntimeError, match=r"could not begin: .*not here"):
+            with pytest.raises(NLGaugeError, match=r"could not begin: .*not here"):
                 pool.take()
 
     def test_an_ordered_map_survives_one_death_and_not_two(self, tmp_path: Path) -> None:
@@ -431,3 +433,21 @@ def test_help_is_quick_and_loads_no_ray() -> None:
     code = "import sys, nlgauge.cli.score, nlgauge.metrics.scoring; print('ray' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_metrics_of_plugins_work_in_workers(examples: Path, tmp_path: Path) -> None:
+    shutil.copy(ROOT / "docs" / "extend" / "openings.py", tmp_path / "mine.py")
+    arguments = [*COMMAND, "score", str(examples / "system_a.jsonl"), "-m", "openings", "-f", "csv", "--no-progress"]
+    printed = [
+        subprocess.run(
+            [*arguments, *engine],
+            cwd=tmp_path,
+            env={**environment(tmp_path / "cache"), "NLGAUGE_PLUGINS": "mine.py"},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for engine in ([], ["--workers", "2", "--run", "run", "--part-mb", "0.005"])
+    ]
+    assert printed[0] == printed[1]
+    assert "openings" in printed[0]

@@ -21,6 +21,8 @@ from typing import Any
 from nlgauge.engine.cores import available_cores, thread_limits
 from nlgauge.engine.pool import Answer, Died, Event, Finished, Pool, Started, answer
 from nlgauge.engine.scratch import Scratch, use_scratch
+from nlgauge.errors import NLGaugeError
+from nlgauge.registry import load_plugins
 
 _THREADS = 4
 _PATIENCE = 5.0
@@ -193,9 +195,14 @@ def _answer_all(connection: Connection, function_data: bytes, scratch: Scratch) 
         ticket, data = message
         if ticket is None or function is None:
             try:
+                load_plugins()
                 function = pickle.loads(data)  # noqa: S301 - from the process that started this one
             except Exception as error:  # noqa: BLE001 - raised again over there
-                connection.send((None, RuntimeError(f"a worker process could not begin: {error!r}")))
+                reason = NLGaugeError(
+                    f"a worker process could not begin: {error!r}; expected it to find the code of this one: metrics "
+                    "of your own go into a module that can be imported, or into a file that NLGAUGE_PLUGINS names"
+                )
+                connection.send((None, reason))
                 return
             connection.send((None, None))
         else:

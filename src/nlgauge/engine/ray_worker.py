@@ -44,7 +44,9 @@ class RayWorker:
         import pickle
 
         from nlgauge.engine.scratch import use_scratch
+        from nlgauge.registry import load_plugins
 
+        load_plugins()
         try:
             self._function = pickle.loads(function)  # noqa: S301 - from the process that started this one
         except Exception as error:  # noqa: BLE001 - said when there is work

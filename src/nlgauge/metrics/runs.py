@@ -156,6 +156,7 @@ def _settings(
         "metrics": [str(metric.signature) for metric in metrics],
         "intervals": grouped,
         "inputs": [repr(source) for source in sources],
+        "files": list(dict.fromkeys(part.identity for part in parts)),
         "bytes of a part": options.part_bytes,
         "parts": [f"{part.identity}, {part.unit} {part.start} to {part.stop}" for part in parts],
     }
