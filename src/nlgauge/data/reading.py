@@ -126,10 +126,13 @@ class Source:
 
     @property
     def has_systems(self) -> bool:
-        """Whether records say which system they come from; of standard input it is not known, unless it is text."""
+        """Whether records say which system they come from; assumed where it is not known before all is read."""
         if self.format == "text" or self.path == STDIN:
             return self.format != "text"
-        first = next((found for chunk in self.chunks() if (found := self.columns_in(chunk)) is not None), None)
+        try:
+            first = next((found for chunk in self.chunks(1) if (found := self.columns_in(chunk)) is not None), None)
+        except DataError:  # told by whoever reads the file, who may leave such records out
+            return True
         return first is not None and self.columns.names_systems(list(first[0]))
 
     @property
