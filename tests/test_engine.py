@@ -235,7 +235,7 @@ class TestRows:
         with pytest.raises(DataError, match=r"sets\.jsonl, line 78: a worker ended with exit code 3 twice on this row"):
             nlgauge.score(str(file), [Touchy()], run=options(tmp_path / "run"))
         file.write_text(file.read_text())  # the same bytes at another time: another file for all we know
-        with pytest.raises(OptionError, match="holds another run: parts had"):
+        with pytest.raises(OptionError, match="holds another run: files had"):
             nlgauge.score(str(file), [Touchy()], run=options(tmp_path / "run"))
 
     @pytest.mark.parametrize("processes", [1, 2])
