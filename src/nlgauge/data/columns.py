@@ -64,7 +64,8 @@ class Columns:
         if not (responses or wide or text):
             raise DataError(
                 f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
-                f"'text'; {_numbered(names) or 'name another column with --responses or --text'}",
+                f"'text'; {_numbered(names) or 'name another column with --responses or --text'} (in Python: "
+                "columns=Columns(responses=…) or Columns(text=…))",
                 file=file,
             )
         references, wide_references = (
