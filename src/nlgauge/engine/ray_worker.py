@@ -46,8 +46,8 @@ class RayWorker:
         from nlgauge.engine.scratch import use_scratch
         from nlgauge.registry import load_plugins
 
-        load_plugins()
         try:
+            load_plugins()
             self._function = pickle.loads(function)  # noqa: S301 - from the process that started this one
         except Exception as error:  # noqa: BLE001 - said when there is work
             self._function, self._failure = None, f"the worker could not begin: {error!r}"
