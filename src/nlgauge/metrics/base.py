@@ -117,7 +117,7 @@ class Metric(ABC):
         raise DataError(
             f"item '{sets.ids[first]}' has no reference, and {self.name} compares every text with its own references; "
             "expected single texts with a column 'references' (a list) or 'reference' (or another: --references COL), "
-            "or plain text with --aligned references=FILE"
+            "or plain text with --aligned references=FILE (in Python: Columns(references=…) or aligned=…)"
         )
 
     def score(self, sets: Any, interval: Interval | None = None) -> Score:

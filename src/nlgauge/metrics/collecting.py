@@ -99,7 +99,10 @@ def _refuse_items(metric: Metric) -> None:
             advice = f"use {metric.name}:over=corpus, or nlgauge score --one-set, which takes all texts as one set"
         else:
             advice = "nlgauge score --one-set takes all texts as one set, --set-size N makes a set of N lines"
-        raise DataError(f"the file holds single texts, and {metric.name} measures sets of responses; {advice}")
+        raise DataError(
+            f"the file holds single texts, and {metric.name} measures sets of responses; {advice} "
+            "(in Python: RunOptions(one_set=True))"
+        )
 
 
 @dataclass(frozen=True)
