@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import nlgauge
-from nlgauge.engine import stored
+from nlgauge.data.parts import PART_BYTES
 from nlgauge.engine.local import ProcessPool, ThreadPool
 from nlgauge.engine.pool import Pool, WorkerDied
 from nlgauge.engine.run_folder import RunFolder
@@ -29,10 +28,11 @@ from nlgauge.engine.scratch import Scratch
 from nlgauge.engine.workers import ordered_map
 from nlgauge.errors import DataError, NLGaugeError, OptionError, OutputError
 from nlgauge.metrics.base import Metric
+from nlgauge.metrics.runs import part_bytes_for
 from nlgauge.metrics.score import Interval
 from nlgauge.metrics.scoring import RunOptions
 from tests.conftest import ROOT
-from tests.engine import CORPUS, Touchy, numbers, write_sets
+from tests.engine import CORPUS, Costly, Touchy, numbers, write_sets
 from tests.helpers import COMMAND, environment
 from tests.helpers import nlgauge as command
 
@@ -153,69 +153,6 @@ class DiesOnce:
             Path(self.marker).touch()
             os._exit(1)
         return value
-
-
-@dataclass(frozen=True)
-class Inner:
-    values: np.ndarray[Any, Any]
-    names: pl.Series
-    file: Path | None = None
-
-
-@dataclass(frozen=True)
-class Outer:
-    inner: tuple[Inner, ...]
-    number: float
-    text: str
-    nothing: None
-    whole: np.int64
-
-
-class TestStored:
-    def test_values_come_back_as_they_were(self, tmp_path: Path) -> None:
-        rng = np.random.default_rng(0)
-        spill = tmp_path / "spilled"
-        spill.write_bytes(b"abc")
-        names = pl.Series("id", ["a", "ç", None])
-        arrays = [
-            rng.integers(0, 2**64, (3, 2), dtype=np.uint64),
-            np.array([np.nan, np.inf, -0.0]),
-            np.zeros((0, 4), np.int64),
-            np.array([True, False]),
-            np.arange(6, dtype=np.float32).reshape(1, 2, 3),
-        ]
-        inner = (*(Inner(array, names) for array in arrays), Inner(arrays[0], names, spill))
-        value = Outer(inner, 0.1 + 0.2, 'a "text"\n', None, np.int64(7))
-        (tmp_path / "place").mkdir()
-        stored.save(value, tmp_path / "place")
-        (tmp_path / "place").rename(tmp_path / "moved")
-        found = stored.load(tmp_path / "moved")
-        assert (found.number, found.text, found.nothing, found.whole) == (0.1 + 0.2, 'a "text"\n', None, 7)
-        for before, after in zip(inner, found.inner, strict=True):
-            assert (before.values.dtype, before.values.shape) == (after.values.dtype, after.values.shape)
-            np.testing.assert_array_equal(before.values, after.values)
-            assert after.names.equals(names, check_names=True, null_equal=True)
-        assert found.inner[0].names is found.inner[1].names
-        assert found.inner[-1].file.read_bytes() == b"abc"
-        assert not any(file.read_bytes().startswith(b"\x80") for file in (tmp_path / "moved").iterdir())  # no pickle
-
-    def test_a_shortened_file_is_noticed(self, tmp_path: Path) -> None:
-        stored.save((np.arange(1000),), tmp_path)
-        assert stored.is_whole(tmp_path)
-        file = next(tmp_path.glob("*.parquet"))
-        file.write_bytes(file.read_bytes()[:-10])
-        assert not stored.is_whole(tmp_path)
-
-    @pytest.mark.parametrize("value", [{1, 2}, object(), np.array([object()]), {1: 2}])
-    def test_what_cannot_be_written_says_what_to_implement(self, value: object, tmp_path: Path) -> None:
-        with pytest.raises(OptionError, match="expected frozen dataclasses of NumPy arrays"):
-            stored.save((value,), tmp_path)
-
-    def test_a_class_that_nobody_has_loaded_is_not_imported(self, tmp_path: Path) -> None:
-        (tmp_path / "value.json").write_text(json.dumps({"value": {"class": "antigravity:X", "fields": {}}}))
-        with pytest.raises(NLGaugeError, match="not loaded"):
-            stored.load(tmp_path)
-        assert "antigravity" not in sys.modules
 
 
 @pytest.fixture(scope="module")
@@ -346,6 +283,24 @@ def meddling(shard: str, harm: str) -> _Meddling:
     return _Meddling(removes=shard, harm=harm)
 
 
+class TestParts:
+    @pytest.mark.parametrize(("metric", "pieces"), [(Touchy(), 1), (Costly(), 14)])
+    def test_parts_are_small_where_models_work_so_that_all_workers_have_some(
+        self, tmp_path: Path, metric: Metric, pieces: int
+    ) -> None:
+        file = write_sets(tmp_path / "sets.jsonl", 2200)
+        assert 13 << 14 < file.stat().st_size <= 14 << 14
+        found = nlgauge.score(str(file), [metric], run=RunOptions(processes=1, folder=tmp_path / "run"))
+        assert found[0].value == nlgauge.score(str(file), [metric])[0].value
+        assert len(list((tmp_path / "run" / "pieces").glob("0*"))) == pieces
+
+    def test_parts_are_neither_too_many_nor_too_large(self) -> None:
+        sizes = {size: part_bytes_for([Touchy()], size) for size in (1, 80 << 20, 1 << 30)}
+        assert sizes == {1: 8 << 20, 80 << 20: 10 << 20, 1 << 30: PART_BYTES}
+        sizes = {size: part_bytes_for([Touchy(), Costly()], size) for size in (1, 1 << 30, 1 << 40)}
+        assert sizes == {1: 1 << 14, 1 << 30: 1 << 20, 1 << 40: PART_BYTES}
+
+
 class TestFolder:
     def test_two_runs_in_one_folder_are_refused(self, sets: Path, tmp_path: Path) -> None:
         folder = RunFolder(tmp_path / "run")
@@ -392,6 +347,24 @@ class TestFolder:
         damaged = next((tmp_path / "run" / "pieces" / "000002").glob("*.parquet"))
         damaged.write_bytes(damaged.read_bytes()[:-1])
         assert numbers(nlgauge.score(str(sets), metrics, interval=Interval(resamples=100), run=how)) == expected
+
+    @pytest.mark.parametrize(
+        ("metric", "count"),
+        [("distinct:over=corpus", 64), ("self-bleu:over=corpus", 64 + 10), ("compression:over=corpus,blocks=8", 8)],
+    )
+    def test_what_is_left_after_merging_is_shared_out_and_kept(
+        self, sets: Path, tmp_path: Path, metric: str, count: int
+    ) -> None:
+        how = options(tmp_path / "run", processes=2)
+        found = numbers(nlgauge.score(str(sets), [metric], run=how))
+        shares = sorted((tmp_path / "run" / "pieces").glob("share-*"))
+        assert len(shares) == count
+        assert found == numbers(nlgauge.score(str(sets), [metric], run=RunOptions(cache=False)))
+        stamps = {place: place.stat().st_mtime_ns for place in shares}
+        shutil.rmtree(shares[5])
+        assert numbers(nlgauge.score(str(sets), [metric], run=how)) == found
+        again = {place for place, stamp in stamps.items() if place.stat().st_mtime_ns != stamp}
+        assert again == {shares[5]}
 
 
 class TestKills:

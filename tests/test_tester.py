@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,17 @@ from hypothesis import strategies as st
 
 import nlgauge
 from nlgauge.data.reading import read_sets
-from nlgauge.errors import DataError, OptionError, OutputError
+from nlgauge.engine.run_folder import RunFolder
+from nlgauge.errors import DataError, ModelError, OptionError, OutputError
 from nlgauge.models.language import Sampling, load_language_model
 from nlgauge.models.ngram import NgramModel
-from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
+from nlgauge.models.tester import GenerationPlan, Piece, Sweep, WriteSets, generate_sets, read_contexts
 from tests.helpers import nlgauge as command_line
+
+SMALL_PLAN = GenerationPlan(
+    model="ngram", sweep=Sweep("temperature", (0.5, 1.0)), sampling=Sampling(max_new_tokens=5), responses=50, seed=1
+)
+SMALL_CONTEXTS = [(str(i), f"the {animal}") for i, animal in enumerate(("cat", "dog", "bird", "fish", "cow"))]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +53,7 @@ def command(examples: Path, model: str, output: Path, *more: str) -> list[str]:
         "-o",
         str(output),
     ]
-    sweep = ["--sweep", "temperature=0.2:1.6:20", "--responses", "5", "--limit", "10", "--no-progress"]
+    sweep = ["--sweep", "temperature=0.2:1.6:40", "--responses", "5", "--limit", "10", "--no-progress"]
     return [*program, "--model", model, *sweep, *more]
 
 
@@ -58,32 +64,68 @@ def undisturbed(examples: Path, model: str, tmp_path_factory: pytest.TempPathFac
     return output
 
 
-def test_a_killed_run_goes_on_and_gives_the_same_file(
-    examples: Path, model: str, undisturbed: Path, tmp_path: Path
-) -> None:
-    output = tmp_path / "sets.jsonl"
-    journal = tmp_path / ".sets.jsonl.journal"
-    running = subprocess.Popen(command(examples, model, output), stderr=subprocess.DEVNULL)
+def stopped_in_the_middle(arguments: list[str], run: Path, how: signal.Signals) -> tuple[int, dict[str, int]]:
+    """The exit code of a run that got a signal after some pieces, and when each piece that it left was written."""
+    running = subprocess.Popen(arguments, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    while not (journal.exists() and journal.read_bytes().count(b"\n") > 60):
+    while len(list(run.glob("pieces/0*"))) < 8:
         assert running.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    assert not output.exists()
-    with journal.open("ab") as file:
-        file.write(b'{"id": "cut short')
-    done_before = journal.read_bytes().count(b"\n")
+    running.send_signal(how)
+    code = running.wait()
+    return code, written_when(run)
+
+
+def written_when(run: Path) -> dict[str, int]:
+    return {place.name: place.stat().st_mtime_ns for place in run.glob("pieces/0*")}
+
+
+@pytest.mark.parametrize(("how", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 130)])
+def test_a_stopped_run_goes_on_and_gives_the_same_file(
+    examples: Path, model: str, undisturbed: Path, tmp_path: Path, how: signal.Signals, code: int
+) -> None:
+    output = tmp_path / "sets.jsonl"
+    found, kept = stopped_in_the_middle(command(examples, model, output), tmp_path / ".sets.jsonl.run", how)
+    assert (found, output.exists()) == (code, False)
+    assert 8 <= len(kept) < 40
     subprocess.run(command(examples, model, output), check=True, capture_output=True)
-    assert 60 < done_before < 201
     assert output.read_bytes() == undisturbed.read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["sets.jsonl"]
 
 
+@pytest.mark.parametrize(("before", "after"), [("2", "1"), ("1", "2")])
+def test_a_killed_run_goes_on_with_another_number_of_workers(
+    examples: Path, model: str, undisturbed: Path, tmp_path: Path, before: str, after: str
+) -> None:
+    output, run = tmp_path / "sets.jsonl", tmp_path / "run"
+    first = command(examples, model, output, "--run", str(run), "--workers", before)
+    _, kept = stopped_in_the_middle(first, run, signal.SIGKILL)
+    assert not output.exists()
+    assert 8 <= len(kept) < 40
+    second = command(examples, model, output, "--run", str(run), "--workers", after)
+    subprocess.run(second, check=True, capture_output=True)
+    assert output.read_bytes() == undisturbed.read_bytes()
+    now = written_when(run)
+    assert len(now) == 40
+    assert {name: now[name] for name in kept} == kept
+
+
+def test_pieces_of_a_run_are_scored_like_its_output(model: str, tmp_path: Path) -> None:
+    output, run = tmp_path / "sets.jsonl", tmp_path / "run"
+    written = generate_sets(load_language_model(model), SMALL_CONTEXTS, SMALL_PLAN, output, folder=run)
+    pieces = str(run / "pieces" / "*" / "*.parquet")
+    assert read_sets(pieces).to_polars().select(written.columns).equals(written)
+    scores = {
+        file: nlgauge.score(file, ["distinct", "self-bleu", "distinct:over=corpus"]) for file in (str(output), pieces)
+    }
+    ours, theirs = ([(score.label, score.value, score.n) for score in found] for found in scores.values())
+    assert ours == theirs
+
+
 def test_metrics_rise_with_temperature(undisturbed: Path) -> None:
     sets = read_sets(str(undisturbed))
-    assert len(sets) == 200
+    assert len(sets) == 400
     assert set(sets.sizes.tolist()) == {5}
     score = nlgauge.score(sets, ["distinct"])[0]
     assert score.per_item is not None
@@ -117,12 +159,6 @@ class Watched(NgramModel):
         return super().generate(prompts, sampling, seeds)
 
 
-SMALL_PLAN = GenerationPlan(
-    model="ngram", sweep=Sweep("temperature", (0.5, 1.0)), sampling=Sampling(max_new_tokens=5), responses=50, seed=1
-)
-SMALL_CONTEXTS = [(str(i), f"the {animal}") for i, animal in enumerate(("cat", "dog", "bird", "fish", "cow"))]
-
-
 def test_sets_of_one_value_are_written_several_a_call(tmp_path: Path) -> None:
     watched = Watched.train(["the cat sat on the mat", "the dog saw the cat"], order=2)
     assert isinstance(watched, Watched)
@@ -130,32 +166,96 @@ def test_sets_of_one_value_are_written_several_a_call(tmp_path: Path) -> None:
     assert watched.calls == [100, 100, 50] * 2
 
 
-def test_a_batch_that_was_kept_in_part_is_computed_again_as_a_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("harm", ["cut short", "gone"])
+def test_a_damaged_piece_is_written_again(tmp_path: Path, harm: str) -> None:
     watched = Watched.train(["the cat sat on the mat", "the dog saw the cat"], order=2)
     assert isinstance(watched, Watched)
-    whole = generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "whole.jsonl")
-    kept = [{"id": row["id"], "responses": row["responses"]} for row in whole.head(3).to_dicts()]
-    lines = [{"run": SMALL_PLAN.digest(SMALL_CONTEXTS)}, *kept]
-    (tmp_path / ".cut.jsonl.journal").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    output, run = tmp_path / "sets.jsonl", tmp_path / "run"
+    generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, output, folder=run)
+    whole = output.read_bytes()
+    (damaged,) = (run / "pieces" / "000002").glob("*.parquet")
+    if harm == "gone":
+        damaged.unlink()
+    else:
+        damaged.write_bytes(damaged.read_bytes()[:-10])
+    output.unlink()
     watched.calls = []
-    generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "cut.jsonl")
-    assert watched.calls == [100, 50, 100, 100, 50]
-    assert (tmp_path / "cut.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, output, folder=run)
+    assert watched.calls == [50]
+    assert output.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("other", "contexts", "difference"),
+    [
+        ({"seed": 2}, SMALL_CONTEXTS, "seed was 1, now 2;"),
+        ({"sweep": Sweep("temperature", (0.5, 0.9))}, SMALL_CONTEXTS, "temperature had 1.0, now 0.9;"),
+        ({"sweep": Sweep("top_p", (0.5, 1.0))}, SMALL_CONTEXTS, r"top_p was 1.0, now \[0.5, 1.0\];"),
+        ({"sampling": Sampling(max_new_tokens=6)}, SMALL_CONTEXTS, "max_new_tokens was 5, now 6;"),
+        ({}, SMALL_CONTEXTS[1:], "contexts was 5, now 4; digest of contexts was"),
+        ({}, [*SMALL_CONTEXTS[1:], ("4", "the ox")], ": digest of contexts was"),
+    ],
+)
+def test_another_run_is_not_resumed(
+    tmp_path: Path, other: dict[str, Any], contexts: list[tuple[str, str]], difference: str
+) -> None:
+    small = NgramModel.train(["the cat sat on the mat", "the dog saw the cat"], order=2)
+    generate_sets(small, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=tmp_path / "run")
+    before = (tmp_path / "out.jsonl").read_bytes()
+    with pytest.raises(OptionError, match=f"holds another run.*{difference}"):
+        generate_sets(small, contexts, replace(SMALL_PLAN, **other), tmp_path / "out.jsonl", folder=tmp_path / "run")
+    assert (tmp_path / "out.jsonl").read_bytes() == before
+
+
+def test_a_run_of_another_model_under_the_same_name_is_not_resumed(tmp_path: Path) -> None:
+    before, after = (NgramModel.train(texts, order=2) for texts in (["the cat sat"], ["the cat ran"]))
+    generate_sets(before, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=tmp_path / "run")
+    with pytest.raises(OptionError, match=f"weights was {before.fingerprint}, now {after.fingerprint};"):
+        generate_sets(after, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=tmp_path / "run")
 
 
 def test_a_run_from_before_decoding_changed_is_not_resumed(model: str, tmp_path: Path) -> None:
-    about = json.dumps([asdict(SMALL_PLAN), SMALL_CONTEXTS], ensure_ascii=False, default=str)
-    before = hashlib.blake2b(about.encode("utf-8"), digest_size=16).hexdigest()
-    (tmp_path / ".out.jsonl.journal").write_text(json.dumps({"run": before}) + "\n")
-    with pytest.raises(OutputError, match="other settings or contexts"):
-        generate_sets(load_language_model(model), SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl")
+    loaded, run = load_language_model(model), tmp_path / "run"
+    generate_sets(loaded, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=run)
+    manifest = run / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "decoding": 1}))
+    with pytest.raises(OptionError, match="holds another run: decoding was 1, now 2;"):
+        generate_sets(loaded, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=run)
 
 
-def test_another_run_is_not_resumed(model: str, tmp_path: Path) -> None:
-    (tmp_path / ".out.jsonl.journal").write_text('{"run": "another"}\n')
-    plan = GenerationPlan(model="ngram", sweep=Sweep("temperature", (1.0,)), sampling=Sampling(), responses=1, seed=1)
-    with pytest.raises(OutputError, match="other settings or contexts"):
-        generate_sets(load_language_model(model), [("a", "b")], plan, tmp_path / "out.jsonl")
+def test_a_worker_with_other_weights_is_refused(model: str, tmp_path: Path) -> None:
+    work = WriteSets(RunFolder(tmp_path / "run"), replace(SMALL_PLAN, model=model), "0123456789ab")
+    with pytest.raises(ModelError, match="expected 0123456789ab, as where the run began: put the same model"):
+        work(Piece("000000", SMALL_CONTEXTS, 0.5))
+
+
+def test_two_runs_on_one_output_are_refused(examples: Path, model: str, tmp_path: Path) -> None:
+    with RunFolder(tmp_path / ".sets.jsonl.run").held():
+        second = subprocess.run(command(examples, model, tmp_path / "sets.jsonl"), capture_output=True, text=True)
+    assert second.returncode == 2
+    assert f"process {os.getpid()} on " in second.stderr
+    assert "expected one run at a time" in second.stderr
+    assert not (tmp_path / "sets.jsonl").exists()
+
+
+def test_a_full_disk_says_so_and_the_run_goes_on_later(tmp_path: Path) -> None:
+    small = NgramModel.train(["the cat sat on the mat", "the dog saw the cat"], order=2)
+    whole = generate_sets(small, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "whole.jsonl")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        with pytest.raises(OutputError, match=r"File too large.*finished pieces stay: make room"):
+            generate_sets(small, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "sets.jsonl")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not (tmp_path / "sets.jsonl").exists()
+    assert generate_sets(small, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "sets.jsonl").equals(whole)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sets.jsonl", "whole.jsonl"]
+
+
+def test_no_contexts_are_a_clear_error(model: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="found no contexts; expected at least one"):
+        generate_sets(load_language_model(model), [], SMALL_PLAN, tmp_path / "out.jsonl")
 
 
 def test_smollm2_is_a_tester(smollm2: str, tmp_path: Path) -> None:

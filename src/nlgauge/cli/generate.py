@@ -12,6 +12,17 @@ from nlgauge.cli import inputs
 
 MODEL_HELP = "Catalogue name, folder, hub name, ngram:FOLDER, bm25:FILE (retrieval) or http://host/v1#name."
 
+RunFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--run",
+        metavar="FOLDER",
+        help="Keep finished sets here as Parquet: the same command goes on from them after an interruption, on either "
+        "engine. Default: a hidden folder beside the output, removed at the end.",
+        show_default=False,
+    ),
+]
+
 
 def generate_command(
     contexts: Annotated[str, typer.Argument(metavar="CONTEXTS", help="A file with contexts, or one a line.")],
@@ -30,6 +41,7 @@ def generate_command(
     seed: inputs.Seed = 12345,
     engine: inputs.Engine = "local",
     workers: Annotated[int, typer.Option(metavar="N", help="Workers, each with the model; 0 takes all cores.")] = 1,
+    run: RunFolder = None,
     device: inputs.Device = "",
     batch_size: inputs.BatchSize = 0,
     threads: inputs.Threads = 0,
@@ -43,9 +55,8 @@ def generate_command(
     Example: nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:20 --limit 3
     """
     from nlgauge.engine.opening import LOCAL, check_engine, open_pool
-    from nlgauge.engine.scratch import scratch_folder
     from nlgauge.models.language import Sampling, load_language_model
-    from nlgauge.models.tester import GenerationPlan, Sweep, generate_sets, read_contexts
+    from nlgauge.models.tester import GenerationPlan, Sweep, folder_of_run, generate_sets, read_contexts
 
     inputs.check_output(output, [contexts])
     check_engine(engine)
@@ -62,10 +73,11 @@ def generate_command(
     found = found[:limit] if limit else found
     if engine == LOCAL and workers == 1:
         loaded = load_language_model(model, **machine.options)
-        frame = generate_sets(loaded, found, plan, output, progress=progress)
+        frame = generate_sets(loaded, found, plan, output, folder=run, progress=progress)
     else:
-        with scratch_folder() as scratch, open_pool(engine, workers, scratch, isolated=True) as pool:
-            frame = generate_sets(pool, found, plan, output, progress=progress)
+        space = folder_of_run(output, run).scratch()
+        with open_pool(engine, workers, space, isolated=True) as pool:
+            frame = generate_sets(pool, found, plan, output, folder=run, progress=progress)
     texts = frame["responses"].explode()
     if empty := int((texts == "").sum()):
         print(

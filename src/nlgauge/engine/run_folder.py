@@ -15,7 +15,7 @@ from typing import Any
 
 from nlgauge.engine import stored
 from nlgauge.engine.files import write_text
-from nlgauge.engine.scratch import Scratch
+from nlgauge.engine.scratch import MEMORY_BYTES, Scratch
 from nlgauge.errors import OptionError, OutputError
 
 _MANIFEST, _LOCK = "manifest.json", "lock"
@@ -62,7 +62,7 @@ class RunFolder:
         os.ftruncate(lock, 0)
         os.pwrite(lock, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
 
-    def scratch(self, memory_bytes: int) -> Scratch:
+    def scratch(self, memory_bytes: int = MEMORY_BYTES) -> Scratch:
         """Space for large intermediate results, on the same disk as the pieces."""
         return Scratch(self.folder / _SCRATCH, memory_bytes)
 
@@ -83,7 +83,7 @@ class RunFolder:
             more = f" (and {len(differences) - _SHOWN} more)" if len(differences) > _SHOWN else ""
             raise OptionError(
                 f"{self.folder}: holds another run: {'; '.join(differences[:_SHOWN])}{more}; give the same options and "
-                "files to go on with it, or choose another folder"
+                "files to go on with it, or delete this folder or choose another"
             )
 
     def note(self, name: str, value: Any) -> None:
@@ -118,6 +118,13 @@ class RunFolder:
                     _move(beside, place)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Delete the folder; for others it is gone in one step, so that nobody goes on with half of it."""
+        doomed = self.folder.with_name(f"{self.folder.name}.removed")
+        shutil.rmtree(doomed, ignore_errors=True)
+        self.folder.rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
 
 
 def _move(folder: Path, place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Values of frozen dataclasses in a folder: arrays and columns as Parquet, the rest as JSON; nothing is pickled."""
+"""Values of frozen dataclasses in a folder: arrays, columns and tables as Parquet, the rest as JSON; no pickles."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _TREE = "value.json"
 def save(value: Any, folder: Path) -> None:
     """Write a value into an empty folder.
 
-    It may be made of dataclasses, tuples, lists, texts, numbers, NumPy arrays, Polars series and paths of files, which
-    are moved into the folder. What offers `spilled()`, the same value in files, is asked for it: such files stay
-    on disk when the value is loaded. An array that stands in several places is written once.
+    It may be made of dataclasses, tuples, lists, texts, numbers, NumPy arrays, Polars series, Polars data frames, each
+    of which becomes a Parquet file that anybody can read, and paths of files, which are moved into the folder. What
+    offers `spilled()`, the same value in files, is asked for it: such files stay on disk when the value is loaded. An
+    array that stands in several places is written once.
     """
     writer = _Writer(folder)
     tree = writer.tree(value)
@@ -64,6 +65,7 @@ class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._columns: dict[int, list[pl.Series]] = {}
+        self._tables: list[pl.DataFrame] = []
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
         self.files: list[str] = []
 
@@ -82,6 +84,9 @@ class _Writer:
             described = {"array": self._column(value), "dtype": value.dtype.str, "shape": list(value.shape)}
         elif isinstance(value, pl.Series):
             described = {"series": self._column(value), "name": value.name}
+        elif isinstance(value, pl.DataFrame):
+            self._tables.append(value)
+            described = {"table": len(self._tables) - 1}
         elif isinstance(value, Path):
             described = {"file": self._moved(value)}
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -121,18 +126,17 @@ class _Writer:
         return name
 
     def write_columns(self) -> dict[str, int]:
-        sizes = {}
-        for rows, columns in self._columns.items():
-            place = self._folder / _column_file(rows)
-            pl.DataFrame(columns).write_parquet(place, compression="lz4")
-            sizes[place.name] = place.stat().st_size
-        return sizes
+        frames = {_column_file(rows): pl.DataFrame(columns) for rows, columns in self._columns.items()}
+        frames |= {_table_file(number): table for number, table in enumerate(self._tables)}
+        for name, frame in frames.items():
+            frame.write_parquet(self._folder / name, compression="lz4")
+        return {name: (self._folder / name).stat().st_size for name in frames}
 
 
 class _Reader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._frames: dict[int, pl.DataFrame] = {}
+        self._frames: dict[str, pl.DataFrame] = {}
         self._columns: dict[tuple[int, int], Any] = {}
 
     def value(self, tree: Any) -> Any:
@@ -150,29 +154,35 @@ class _Reader:
             return np.dtype(tree["dtype"]).type(tree["scalar"])
         if "file" in tree:
             return self._folder / tree["file"]
+        if "table" in tree:
+            return self._frame(_table_file(tree["table"]))
         kind = "array" if "array" in tree else "series"
         rows, number = tree[kind]
         if (rows, number) not in self._columns:
-            column = self._frame(rows)[str(number)]
+            column = self._frame(_column_file(rows))[str(number)]
             if kind == "series":
                 self._columns[rows, number] = column.alias(tree["name"])
             else:
                 self._columns[rows, number] = column.to_numpy().astype(tree["dtype"]).reshape(tree["shape"])
         return self._columns[rows, number]
 
-    def _frame(self, rows: int) -> pl.DataFrame:
-        if rows not in self._frames:
-            place = self._folder / _column_file(rows)
+    def _frame(self, name: str) -> pl.DataFrame:
+        if name not in self._frames:
+            place = self._folder / name
             try:
-                self._frames[rows] = pl.read_parquet(place, glob=False)
+                self._frames[name] = pl.read_parquet(place, glob=False)
             except (OSError, pl.exceptions.PolarsError) as error:
                 said = str(error).partition("\n")[0]
                 raise DataError(f"cannot be read ({said}); delete its folder and run again", file=str(place)) from error
-        return self._frames[rows]
+        return self._frames[name]
 
 
 def _column_file(rows: int) -> str:
     return f"rows-{rows}.parquet"
+
+
+def _table_file(number: int) -> str:
+    return f"table-{number}.parquet"
 
 
 def _named(name: str) -> Any:

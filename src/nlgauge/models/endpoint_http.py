@@ -11,6 +11,7 @@ import json
 import os
 import threading
 import time
+import weakref
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -78,10 +79,11 @@ class Connection:
             limits=httpx.Limits(max_connections=requests_at_once),
             trust_env=parts.hostname not in _LOCAL,
         )
+        self._closing = weakref.finalize(self, self._client.close)
 
     def close(self) -> None:
-        """Close the connections."""
-        self._client.close()
+        """Close the connections; this happens by itself when nobody uses the object any more."""
+        self._closing()
 
     def kept(self, asked: Request) -> Any:
         """What was kept under a request to this address, or None."""

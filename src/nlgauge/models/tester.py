@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+import platform
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -21,8 +21,9 @@ from nlgauge.data.writing import write_table
 from nlgauge.engine.files import check_writable
 from nlgauge.engine.pool import Pool
 from nlgauge.engine.progress import progress_bar
+from nlgauge.engine.run_folder import RunFolder
 from nlgauge.engine.workers import finished
-from nlgauge.errors import DataError, OptionError, OutputError
+from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.models.language import DECODING, LanguageModel, Sampling
 from nlgauge.models.prompting import Prompting
 from nlgauge.models.shared import load_shared
@@ -90,10 +91,27 @@ class GenerationPlan:
         about = json.dumps([self.seed, self.sweep.parameter, context, value, index], ensure_ascii=False)
         return int.from_bytes(hashlib.blake2b(about.encode("utf-8"), digest_size=7).digest())
 
-    def digest(self, contexts: Sequence[tuple[str, str]]) -> str:
-        """A hash of the plan, the meaning of decoding and the contexts, so that only the same run is resumed."""
-        about = json.dumps([DECODING, asdict(self), list(contexts)], ensure_ascii=False, default=str)
-        return hashlib.blake2b(about.encode("utf-8"), digest_size=16).hexdigest()
+    @property
+    def sets_of_a_piece(self) -> int:
+        """How many sets of one value are written at a time, since a model is faster at many rows than at few."""
+        return max(1, _RESPONSES_A_CALL // self.responses)
+
+    def settings(self, contexts: Sequence[tuple[str, str]], weights: str) -> dict[str, Any]:
+        """All that the sets depend on, for people to read, so that only the same run is resumed."""
+        about = json.dumps(list(contexts), ensure_ascii=False).encode("utf-8")
+        return {
+            "decoding": DECODING,
+            "model": self.model,
+            "weights": weights,
+            "contexts": len(contexts),
+            "digest of contexts": hashlib.blake2b(about, digest_size=16).hexdigest(),
+            **asdict(self.sampling),
+            self.sweep.parameter: self.sweep.values,
+            "responses": self.responses,
+            "seed": self.seed,
+            "template": self.template,
+            "sets of a piece": self.sets_of_a_piece,
+        }
 
 
 def read_contexts(path: str) -> list[tuple[str, str]]:
@@ -122,15 +140,36 @@ def _source_of_contexts(path: str) -> Source:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Some contexts with their ids at one value: what is written at a time, under the name of its results."""
+
+    name: str
+    contexts: Sequence[tuple[str, str]]
+    value: float
+
+
+@dataclass(frozen=True)
 class WriteSets:
-    """The work of a worker: sets of some contexts at one value, by a model that stays loaded from call to call."""
+    """The work of a worker: the sets of a piece, by a model that stays loaded from call to call."""
 
+    run: RunFolder
     plan: GenerationPlan
+    weights: str
 
-    def __call__(self, some: tuple[Sequence[str], float]) -> list[list[str]]:
-        """Response sets, in the order of the contexts."""
-        contexts, value = some
-        return _some_sets(load_shared(self.plan.model), self.plan, contexts, value)
+    def __call__(self, piece: Piece) -> int:
+        """Write and keep; returns the number of sets."""
+        model = load_shared(self.plan.model)
+        if model.fingerprint != self.weights:
+            raise ModelError(
+                f"the model '{self.plan.model}' on {platform.node()} has weights {model.fingerprint}; expected "
+                f"{self.weights}, as where the run began: put the same model on all nodes"
+            )
+        return _write(self.run, self.plan, model, piece)
+
+
+def folder_of_run(output: Path, folder: Path | None) -> RunFolder:
+    """Where finished sets are kept: the folder that was asked for, or a hidden one beside the output."""
+    return RunFolder(folder or output.with_name(f".{output.name}.run"))
 
 
 def generate_sets(
@@ -139,127 +178,79 @@ def generate_sets(
     plan: GenerationPlan,
     output: Path,
     *,
+    folder: Path | None = None,
     progress: bool = False,
 ) -> pl.DataFrame:
     """Write one response set for every context and value to `output`.
 
-    Sets of one value are written several at a time, since a model is faster at many rows than at few; a pool of
-    workers, each with the model, may stand for the model. Finished sets are kept in a journal beside the output, so
-    that a killed run goes on where it was and gives the file that an undisturbed run gives.
+    A pool of workers, each with the model, may stand for the model. Whoever writes sets keeps them in the folder of the
+    run, as Parquet that can be scored as it is, so that a killed run goes on where it was, with any number of
+    workers, and gives the file that an undisturbed run gives. Without `folder` it is one beside the output,
+    removed as soon as the output stands.
     """
+    if not contexts:
+        raise DataError("found no contexts; expected at least one to respond to")
     check_writable(output)
-    journal = _Journal(output.with_name(f".{output.name}.journal"), plan.digest(contexts))
-    todo = [(id, context, value) for value in plan.sweep.values for id, context in contexts]
-    at_once = max(1, _RESPONSES_A_CALL // plan.responses)
-    batches = [
-        (contexts[start : start + at_once], value)
-        for value in plan.sweep.values
-        for start in range(0, len(contexts), at_once)
-    ]
-    with journal, progress_bar(f"writing {output.name}", len(todo), show=progress) as advance:
-        # where a set is missing, its whole batch again, so that a resumed run computes what an undisturbed one does
-        missing = [b for b in batches if any(f"{id}@{b[1]:g}" not in journal for id, _ in b[0])]
-        done = len(todo) - sum(len(some) for some, _ in missing)
-        asked = [([context for _, context in some], value) for some, value in missing]
+    run = folder_of_run(output, folder)
+    with run.held():
+        weights = _weights_of_workers(model, plan.model) if isinstance(model, Pool) else model.fingerprint
+        run.begin(plan.settings(contexts, weights))
+        pieces = _pieces(contexts, plan)
+        missing = [piece for piece in pieces if not run.is_done(piece.name)]
+        total = len(contexts) * len(plan.sweep.values)
+        done = total - sum(len(piece.contexts) for piece in missing)
         if isinstance(model, Pool):
-            written: Iterable[tuple[int, list[list[str]]]] = finished(model, WriteSets(plan), asked)
+            written: Iterable[int] = (sets for _, sets in finished(model, WriteSets(run, plan, weights), missing))
         else:
-            written = ((place, _some_sets(model, plan, *one)) for place, one in enumerate(asked))
-        for place, sets in written:
-            some, value = missing[place]
-            for (id, _), responses in zip(some, sets, strict=True):
-                if f"{id}@{value:g}" not in journal:
-                    journal.add(f"{id}@{value:g}", responses)
-            done += len(some)
+            written = (_write(run, plan, model, piece) for piece in missing)
+        with progress_bar(f"writing {output.name}", total, show=progress) as advance:
             advance(done)
-        frame = pl.DataFrame(
-            [
-                {
-                    "id": f"{id}@{value:g}" if len(plan.sweep.values) > 1 else id,
-                    "context_id": id,
-                    "context": context,
-                    "responses": journal[f"{id}@{value:g}"],
-                    plan.sweep.parameter: value,
-                    "system": plan.model,
-                }
-                for id, context, value in todo
-            ]
-        )
+            for sets in written:
+                done += sets
+                advance(done)
+        frame: pl.DataFrame = pl.concat([run.load(piece.name) for piece in pieces])
         write_table(frame, output)
-        journal.remove()
+        if folder is None:
+            run.remove()
     return frame
 
 
-def _some_sets(model: LanguageModel, plan: GenerationPlan, contexts: Sequence[str], value: float) -> list[list[str]]:
-    """The response sets of several contexts at one value."""
-    size = plan.responses
+def _weights_of_workers(pool: Pool[Any], model: str) -> str:
+    """The hash of the weights as a worker sees them, since this process need not have the model."""
+    ((_, weights),) = finished(pool, _fingerprint, [model])
+    return weights
+
+
+def _fingerprint(model: str) -> str:
+    return load_shared(model).fingerprint
+
+
+def _pieces(contexts: Sequence[tuple[str, str]], plan: GenerationPlan) -> list[Piece]:
+    """All that is to be written, in the order of the output."""
+    size = plan.sets_of_a_piece
+    parts = [
+        (contexts[start : start + size], value)
+        for value in plan.sweep.values
+        for start in range(0, len(contexts), size)
+    ]
+    return [Piece(f"{number:06}", some, value) for number, (some, value) in enumerate(parts)]
+
+
+def _write(run: RunFolder, plan: GenerationPlan, model: LanguageModel, piece: Piece) -> int:
+    """Write the sets of a piece, as rows of the output, and keep them; returns their number."""
+    size, value = plan.responses, piece.value
+    contexts = [context for _, context in piece.contexts]
     prompts = [plan.prompting.prompt(context) for context in contexts for _ in range(size)]
     seeds = [plan.seed_of(context, value, index) for context in contexts for index in range(size)]
     texts = model.generate(prompts, plan.sweep.apply(plan.sampling, value), seeds)
-    return [texts[start : start + size] for start in range(0, len(texts), size)]
-
-
-class _Journal:
-    """Finished sets, one a line, flushed to disk as they come; held by one process at a time."""
-
-    def __init__(self, path: Path, digest: str) -> None:
-        self._path, self._digest = path, digest
-        self._sets: dict[str, list[str]] = {}
-
-    def __enter__(self) -> _Journal:
-        import fcntl
-
-        self._file = self._path.open("a+", encoding="utf-8")
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._file.close()
-            raise OutputError(f"{self._path.name}: another run is writing this output; wait for it to end") from error
-        lines = list(self._whole_lines())
-        if lines and lines[0] != {"run": self._digest}:
-            self._file.close()
-            raise OutputError(
-                f"{self._path}: belongs to a run with other settings or contexts; finish that run, or delete this file"
-            )
-        if not lines:
-            self._write({"run": self._digest})
-        self._sets = {line["id"]: line["responses"] for line in lines[1:]}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._sets
-
-    def __getitem__(self, key: str) -> list[str]:
-        return self._sets[key]
-
-    def add(self, key: str, responses: list[str]) -> None:
-        """Keep one set."""
-        self._write({"id": key, "responses": responses})
-        self._sets[key] = responses
-
-    def remove(self) -> None:
-        """Forget everything, once the output stands."""
-        self._path.unlink()
-
-    def _write(self, line: dict[str, Any]) -> None:
-        try:
-            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise OutputError(f"{self._path}: cannot be written: {error.strerror or error}") from error
-
-    def _whole_lines(self) -> Iterator[dict[str, Any]]:
-        """Lines that were written whole; what a kill cut short is dropped from the file."""
-        self._file.seek(0)
-        whole = 0
-        for line in self._file.read().splitlines(keepends=True):
-            if not line.endswith("\n"):
-                break
-            whole += len(line.encode("utf-8"))
-            yield json.loads(line)
-        self._file.truncate(whole)
-        self._file.seek(0, os.SEEK_END)
+    ids = [id for id, _ in piece.contexts]
+    columns = {
+        "id": [f"{id}@{value:g}" for id in ids] if len(plan.sweep.values) > 1 else ids,
+        "context_id": ids,
+        "context": contexts,
+        "responses": [texts[start : start + size] for start in range(0, len(texts), size)],
+        plan.sweep.parameter: [value] * len(ids),
+        "system": [plan.model] * len(ids),
+    }
+    run.save(piece.name, pl.DataFrame(columns))
+    return len(ids)
