@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -107,6 +109,39 @@ def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross-encoder")
 
 
+@pytest.fixture(scope="session")
+def metric_models(cross_encoder: Path, examples: Path) -> Path:
+    """A folder with all that metrics want to be given: `cross-encoder`, `vectors.txt`, and `union` and `ruber`.
+
+    Word vectors are random, and the trained ones have seen a few steps of training: what they say varies, and that is
+    all that is asked of them.
+    """
+    from nlgauge.models.training_ruber import RUBER_SETTINGS, train_ruber
+    from nlgauge.models.training_union import UNION_SETTINGS, train_union
+
+    folder, stories = cross_encoder.parent, str(examples / "stories.jsonl")
+    texts = [(examples / name).read_text().lower() for name in ("system_a.jsonl", "system_b.jsonl", "stories.jsonl")]
+    rng = np.random.default_rng(3)
+    words = sorted({word for text in texts for word in text.split()})
+    vectors = folder / "vectors.txt"
+    vectors.write_text("".join(f"{word} {' '.join(map(str, rng.normal(size=4)))}\n" for word in words))
+    encoder = str(make_encoder(folder / "encoder", texts))
+    train_union([stories], folder / "union", encoder=encoder, settings=replace(UNION_SETTINGS, max_steps=2))
+    train_ruber([stories], folder / "ruber", reader=str(vectors), settings=replace(RUBER_SETTINGS, max_steps=20))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def judge() -> Iterator[str]:
+    """The address of a chat server on this machine, whose answers depend on what it is asked and on nothing else."""
+    from nlgauge.models.judge import load_judge
+    from tests.test_llm_judge import judge_server
+
+    with judge_server("by content") as server:
+        yield server.spec
+        load_judge(server.spec).close()
+
+
 def make_cross_encoder(folder: Path, labels: Sequence[str] = ("LABEL_0",)) -> Path:
     """A BERT-like sequence classifier of a few thousand weights that reads letters, at most 96 tokens of them."""
     import torch
@@ -132,5 +167,29 @@ def make_cross_encoder(folder: Path, labels: Sequence[str] = ("LABEL_0",)) -> Pa
     kind: Any = transformers.BertForSequenceClassification
     with torch.random.fork_rng():
         torch.manual_seed(5)
+        kind(config).save_pretrained(folder)
+    return folder
+
+
+def make_encoder(folder: Path, texts: Sequence[str], window: int = 128) -> Path:
+    """A BERT-like encoder of a few thousand weights that reads whole words, and begins at random."""
+    import torch
+    import transformers
+
+    words = sorted(
+        {word for text in texts for word in text.lower().replace(".", " .").split()} | {"not", "n", "t", "'"}
+    )
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").write_text("\n".join(vocabulary))
+    about = {"tokenizer_class": "BertTokenizer", "model_max_length": window, "do_lower_case": True}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    config: Any = transformers.BertConfig(
+        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        max_position_embeddings=window, hidden_dropout_prob=0.05, attention_probs_dropout_prob=0.05,
+    )  # fmt: skip
+    kind: Any = transformers.BertModel
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
         kind(config).save_pretrained(folder)
     return folder

@@ -16,7 +16,13 @@ from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Score
 
-CORPUS = ["distinct:over=corpus", "entropy:over=corpus,n=1-2", "cos-sim"]
+CORPUS = [
+    "distinct:over=corpus",
+    "entropy:over=corpus,n=1-2",
+    "cos-sim",
+    "self-bleu:over=corpus",
+    "compression:over=corpus,blocks=4",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +53,13 @@ class Touchy(SetMetric):
             Path(self.removes).unlink(missing_ok=True)
         counts = np.array([float(len(text)) for text in words])
         return np.add.reduceat(counts, batch.sets.offsets[:-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costly(Touchy):
+    """The same, as if a model had to be asked."""
+
+    costly: ClassVar[bool] = True
 
 
 def write_sets(path: Path, count: int = 400, poison: tuple[int, ...] = (), seed: int = 0) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -54,14 +55,16 @@ def test_a_corpus_scores_as_one_set_of_all_texts(
 
 
 @given(some_texts, st.integers(1, 4), st.booleans(), st.sampled_from([0, 1, 3, 1 << 20]))
-def test_matches_are_clipped_counts_whatever_the_size_of_a_slice(
-    texts: list[str], cut: int, spill_each: bool, slice_size: int
+def test_matches_are_clipped_counts_however_many_are_looked_at_together(
+    texts: list[str], cut: int, spill_each: bool, at_once: int
 ) -> None:
     from nltk.translate.bleu_score import modified_precision
 
     with scratch_folder():
         stats = collected(SelfBleu(n=3, over="corpus"), texts, cut, spill_each)
-        parts = list(stats.matches(slice_size))
+        slices = tuple(stats.match_slice(number, at_once) for number in range(stats.slices))
+        matching = replace(stats, matched=slices)
+        parts = [matching.matches(number) for number in range(len(stats.runs))]
     lengths = np.concatenate([part[0] for part in parts])
     matched = np.concatenate([part[1] for part in parts], axis=1)
     tokens = [text.split() for text in texts]

@@ -127,6 +127,24 @@ def test_the_sketch_is_as_exact_as_it_says(size: int) -> None:
         assert abs(summary.different - true) <= 4 * relative_error(14) * true + 0.5
 
 
+@pytest.mark.parametrize("spill", [False, True])
+def test_a_large_census_is_counted_in_more_slices_to_the_same_end(spill: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    texts = pl.Series([" ".join(f"w{i}" for i in row) for row in rng.zipf(1.3, (200, 9)) % 500])
+    with scratch_folder():
+        census = Census.of(SPACE(texts), (1, 2), text_groups=np.arange(200) % 3, groups=3, counts=True)
+        census = census.spilled() if spill else census
+        assert census.slices == 64
+        few = census.summarise()
+        monkeypatch.setattr("nlgauge.text.census._NGRAMS_A_SLICE", 10)
+        assert census.slices == 256
+        many = census.summarise()
+    for one, other in zip(few, many, strict=True):
+        assert (one.total, one.different) == (other.total, other.different)
+        assert other.weighted == pytest.approx(one.weighted, rel=1e-12)
+        assert other.group_only.tolist() == one.group_only.tolist()
+
+
 def test_the_sketch_estimates_as_well_as_datasketches() -> None:
     from datasketches import hll_sketch, tgt_hll_type
 

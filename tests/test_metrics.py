@@ -162,8 +162,8 @@ def test_compression_is_the_ratio_of_bytes_and_ignores_order() -> None:
 
 def test_any_similarity_becomes_a_diversity_metric() -> None:
     assert value("pairs", ["a b", "a b", "c d"]) == pytest.approx(-1 / 3)
-    register_similarity("same-length", lambda one, other: float(len(one) == len(other)))
-    assert value("pairs:similarity=same-length", ["ab", "cd", "e"]) == pytest.approx(-1 / 3)
+    register_similarity("as-long", lambda one, other: float(len(one) == len(other)))
+    assert value("pairs:similarity=as-long", ["ab", "cd", "e"]) == pytest.approx(-1 / 3)
     with pytest.raises(OptionError, match="exists already"):
         register_similarity("jaccard", lambda _one, _other: 0.0)
     assert PairReduction(similarity="nlgauge.metrics.reduction:jaccard").function() is jaccard

@@ -23,8 +23,8 @@ from nlgauge.models.ruber_model import Range, load_ruber, story_pair
 from nlgauge.models.training_data import Pair
 from nlgauge.models.training_ruber import RUBER_SETTINGS, read_ruber_pairs, train_ruber
 from nlgauge.models.training_run import TrainingCard
+from tests.conftest import make_encoder
 from tests.helpers import COMMAND, environment, nlgauge
-from tests.test_union import make_encoder
 
 TOPICS = {
     "kitchen": ("bread", "oven", "soup", "spoon", "cheese"),

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from nlgauge.metrics.score import Interval
 from nlgauge.models.training_data import Corpus
 from nlgauge.models.training_run import TrainingCard, TrainingSettings
 from nlgauge.models.training_union import UNION_SETTINGS, UnionTask, train_union
+from tests.conftest import make_encoder
 from tests.helpers import COMMAND, environment
 from tests.helpers import nlgauge as run_nlgauge
 
@@ -51,29 +51,6 @@ def one_thread() -> Any:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-def make_encoder(folder: Path, texts: Sequence[str], window: int = 128) -> Path:
-    """A BERT-like encoder of a few thousand weights that reads whole words, and begins at random."""
-    import transformers
-
-    words = sorted(
-        {word for text in texts for word in text.lower().replace(".", " .").split()} | {"not", "n", "t", "'"}
-    )
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
-    folder.mkdir(parents=True)
-    (folder / "vocab.txt").write_text("\n".join(vocabulary))
-    about = {"tokenizer_class": "BertTokenizer", "model_max_length": window, "do_lower_case": True}
-    (folder / "tokenizer_config.json").write_text(json.dumps(about))
-    config: Any = transformers.BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
-        max_position_embeddings=window, hidden_dropout_prob=0.05, attention_probs_dropout_prob=0.05,
-    )  # fmt: skip
-    kind: Any = transformers.BertModel
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        kind(config).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -100,7 +100,13 @@ RunFolder = Annotated[
         help="Keep finished parts here: the same command goes on from them after an interruption, on either engine.",
     ),
 ]
-PartMb = Annotated[float, typer.Option(metavar="MB", help="How much of the input is one part, with --run or Ray.")]
+PartMb = Annotated[
+    float,
+    typer.Option(
+        metavar="MB",
+        help="How much of the input is one part, with --run or Ray; 0: at most 64, less where models work.",
+    ),
+]
 OnError = Annotated[
     str,
     typer.Option(

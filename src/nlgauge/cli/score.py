@@ -95,7 +95,7 @@ def score_command(
     processes: inputs.Processes = 0,
     run: inputs.RunFolder = None,
     on_error: inputs.OnError = "stop",
-    part_mb: inputs.PartMb = 64.0,
+    part_mb: inputs.PartMb = 0.0,
     chunk_mb: inputs.ChunkMb = 2.0,
     no_cache: inputs.NoCache = False,
     device: inputs.Device = "",
@@ -165,7 +165,7 @@ def score_command(
             one_set=one_set,
             engine=engine,
             folder=run,
-            part_bytes=inputs.chunk_bytes(part_mb, "--part-mb"),
+            part_bytes=inputs.chunk_bytes(part_mb, "--part-mb") if part_mb else 0,
             on_error=on_error,
         ),
     )

@@ -1,11 +1,15 @@
-"""The contract of a metric: `collect(batch) -> Stats`, `Stats + Stats`, `finish(Stats) -> Score`."""
+"""The contract of a metric: `collect(batch) -> Stats`, `Stats + Stats`, `finish(Stats) -> Score`.
+
+What takes long between adding and finishing is told as `Shares`, so that it need not be done by one process.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
@@ -28,6 +32,17 @@ class Stats(Protocol):
     """Anything that merges."""
 
     def __add__(self, other: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Work that workers can share out: `work(number)` for every number below `count`, in whatever order.
+
+    `work` can be pickled, and what it returns can be written to a run's folder.
+    """
+
+    work: Callable[[int], Any]
+    count: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +74,21 @@ class Metric(ABC):
     @abstractmethod
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """The score that statistics amount to, with an interval when asked for."""
+
+    def shares(self, stats: Any) -> Shares | None:  # noqa: ARG002 - for subclasses
+        """What has to be done between merging and `finish`, where several workers can do it; None when all is done."""
+        return None
+
+    def with_shares(self, stats: Any, done: Sequence[Any]) -> Any:
+        """The statistics with what all shares came to; `shares` may ask for another round."""
+        raise NotImplementedError(f"{self.name} shares out work and does not say what becomes of it")
+
+    def completed(self, stats: Any) -> Any:
+        """The statistics once this process has done whatever the workers have not."""
+        while (shares := self.shares(stats)) is not None:
+            with ThreadPoolExecutor(1 if self.costly else 2) as pool:
+                stats = self.with_shares(stats, list(pool.map(shares.work, range(shares.count))))
+        return stats
 
     @property
     def cacheable(self) -> bool:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.metrics.base import SetMetric, refuse
+from nlgauge.metrics.base import SetMetric, Shares, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Interval, Score
 from nlgauge.text.sorted_texts import SortedTexts, batches
@@ -42,6 +42,15 @@ _PACKERS: dict[str, Callable[[int], _Packer]] = {
 }
 
 
+@dataclass(frozen=True)
+class Packed:
+    """How many texts a corpus has, and the bytes of all its blocks before and after compression."""
+
+    texts: int
+    before: int
+    after: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Compression(SetMetric):
     """Bytes of a set's texts divided by their bytes after compression: redundant sets compress well.
@@ -50,9 +59,9 @@ class Compression(SetMetric):
     compressor's overhead: compare sets of like size.
 
     `over=corpus` takes the texts of all sets together, which may be more than memory holds. With `blocks`, they are
-    dealt into so many parts by a hash of what they say, each is compressed on its own, two at a time, and the bytes are
-    added: quicker, and a little less redundancy is found. A corpus has one value, and no interval: leaving out texts
-    would mean compressing all others again.
+    dealt into so many parts by a hash of what they say, each is compressed on its own, by whichever worker is free, and
+    the bytes are added: quicker, and a little less redundancy is found. A corpus has one value, and no interval:
+    leaving out texts would mean compressing all others again.
     """
 
     name: ClassVar[str] = "compression"
@@ -97,18 +106,24 @@ class Compression(SetMetric):
         """Values of sets, or the corpus' texts."""
         return super().collect(batch) if self.over == "set" else SortedTexts.of(batch.sets.texts, self.blocks)
 
+    def shares(self, stats: Any) -> Shares | None:
+        """The blocks of a corpus that are to be compressed."""
+        return Shares(partial(self._sizes, stats), self.blocks) if isinstance(stats, SortedTexts) else None
+
+    def with_shares(self, stats: SortedTexts, done: Sequence[tuple[int, int]]) -> Packed:
+        """The bytes of all blocks."""
+        return Packed(len(stats), sum(before for before, _ in done), sum(after for _, after in done))
+
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or the ratio of the corpus."""
         if self.over == "set":
             return super().finish(stats, interval)
-        with ThreadPoolExecutor(2) as pool:
-            sizes = np.array(list(pool.map(lambda number: self._sizes(stats, number), range(self.blocks))))
-        before, after = sizes.sum(axis=0)
+        packed: Packed = self.completed(stats)
         return Score(
             name=self.title,
             label=self.label,
-            value=float(before / after),
-            n=len(stats),
+            value=packed.before / packed.after,
+            n=packed.texts,
             signature=self.signature,
             higher_is=self.higher_is,
         )

@@ -6,20 +6,24 @@ import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from functools import partial
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
+import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.engine.cache import file_with_hash
 from nlgauge.errors import DataError, MissingExtra
-from nlgauge.metrics.base import Metric, refuse
+from nlgauge.metrics.base import Metric, Shares, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import HigherIs, Interval, Score
-from nlgauge.text.sorted_texts import SortedTexts
+from nlgauge.text.sorted_texts import Candidates, SortedTexts, draw
 
 Buckets = int | Literal["auto"]
 _FEW_TEXTS_A_BUCKET = 5
+_BLOCKS = 64
+_TEXTS_A_SHARE = 1024
 
 
 @dataclass(frozen=True)
@@ -145,9 +149,45 @@ class FeatureStats:
         keys = b"".join(hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts)
         return cls((np.frombuffer(keys, np.uint64).reshape(-1, 2),), (features,))
 
+    def __len__(self) -> int:
+        return sum(map(len, self.keys))
+
     def in_order(self) -> Array:
         """All features, sorted by the hashes of their texts, so that no order of reading matters."""
         return np.concatenate(self.features)[np.lexsort(np.concatenate(self.keys).T)]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The system's texts (features, where none had to be drawn), the reference texts, and how many texts there were."""
+
+    system: FeatureStats | pl.Series
+    references: pl.Series
+    of: int
+
+    def pieces(self) -> tuple[pl.Series, ...]:
+        """The texts that have no features yet, in pieces."""
+        sides = [self.system, self.references] if isinstance(self.system, pl.Series) else [self.references]
+        return tuple(side[i : i + _TEXTS_A_SHARE] for side in sides for i in range(0, len(side), _TEXTS_A_SHARE))
+
+    def with_features(self, rows: Array) -> Features:
+        """Features on both sides, given those of the texts that had none."""
+        if isinstance(self.system, FeatureStats):
+            system, cut = self.system, 0
+        else:
+            cut = len(self.system)
+            system = FeatureStats.of(self.system.to_list(), rows[:cut])
+        references = FeatureStats.of(self.references.to_list(), rows[cut:])
+        return Features(system.in_order(), references.in_order(), self.of)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of a system and of references, and how many texts the system had."""
+
+    system: Array
+    references: Array
+    of: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,15 +261,35 @@ class Mauve(Metric):
     def collect(self, batch: Batch) -> FeatureStats | SortedTexts:
         """Features of all texts, or the texts that a sample will be drawn from."""
         if self.sample is not None:
-            return SortedTexts.of(batch.sets.texts)
+            return SortedTexts.of(batch.sets.texts, _BLOCKS)
         return FeatureStats.of(batch.sets.texts.to_list(), batch.embeddings(self.model))
+
+    def shares(self, stats: Any) -> Shares | None:
+        """Drawing from blocks of texts and reading the references; then embedding what was drawn."""
+        if isinstance(stats, SortedTexts):
+            return Shares(partial(self._draw, stats), stats.blocks + 1)
+        if isinstance(stats, FeatureStats):
+            return Shares(partial(self._draw, None), 1)
+        if isinstance(stats, Drawn):
+            pieces = stats.pieces()
+            return Shares(partial(_embedded, self.model, pieces), len(pieces))
+        return None
+
+    def with_shares(self, stats: Any, done: Sequence[Any]) -> Drawn | Features:
+        """The texts that were drawn, or their features."""
+        if isinstance(stats, SortedTexts):
+            drawn = pl.Series(draw(done[:-1], self._most(stats)), dtype=pl.String)
+            return Drawn(drawn, done[-1], len(stats))
+        if isinstance(stats, FeatureStats):
+            return Drawn(stats, done[0], len(stats))
+        return cast("Drawn", stats).with_features(np.concatenate(done))
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:  # noqa: ARG002 - there is none
         """The area under the curve; references are P and the system is Q."""
-        system = stats.in_order() if isinstance(stats, FeatureStats) else self._features_of_sample(stats)
+        features: Features = self.completed(stats)
         result = mauve_of_features(
-            self._reference_features(),
-            system,
+            features.references,
+            features.system,
             buckets="auto" if self.buckets == "auto" else int(self.buckets),
             scaling=self.scaling,
             grid=self.grid,
@@ -241,18 +301,27 @@ class Mauve(Metric):
             name=self.title,
             label=self.label,
             value=result.score,
-            n=len(system),
-            signature=self.signature.with_facts({} if self.sample is None else {"of": str(len(stats))}),
+            n=len(features.system),
+            signature=self.signature.with_facts({} if self.sample is None else {"of": str(features.of)}),
             higher_is=self.higher_is,
         )
 
-    def _reference_features(self) -> Array:
-        """Features of the references; the file is the one that the signature names, or an error."""
+    def _draw(self, stats: SortedTexts | None, number: int) -> Candidates | pl.Series:
+        """What a sample could have from one block; after the last block, the reference texts."""
+        if stats is not None and number < stats.blocks:
+            return stats.candidates(number, self._most(stats), self.seed)
+        return self._reference_texts()
+
+    def _most(self, texts: SortedTexts) -> int:
+        return self.sample or len(texts)
+
+    def _reference_texts(self) -> pl.Series:
+        """The references; the file is the one that the signature names, or an error."""
         from nlgauge.data.reading import Source
 
         source = Source(path=file_with_hash(self.against, "references").rpartition("@")[0], extras=())
         if self.sample is None:
-            return self._features_of(source.read().texts.to_list())
+            return source.read().texts
         tables = (source.parse(chunk) for chunk in source.chunks())
         kept = SortedTexts(1, ())
         for table in tables:
@@ -260,10 +329,8 @@ class Mauve(Metric):
                 kept += SortedTexts.of(table.texts)
         if not len(kept):
             raise DataError("the file of references has no records; expected texts", file=source.name)
-        return self._features_of_sample(kept)
+        return pl.Series(kept.sample(self.sample, self.seed), dtype=pl.String)
 
-    def _features_of_sample(self, texts: SortedTexts) -> Array:
-        return self._features_of(texts.sample(self.sample or len(texts), self.seed))
 
-    def _features_of(self, texts: list[str]) -> Array:
-        return FeatureStats.of(texts, Batch.embed(self.model, texts)).in_order()
+def _embedded(model: str, pieces: tuple[pl.Series, ...], number: int) -> Array:
+    return Batch.embed(model, pieces[number].to_list())

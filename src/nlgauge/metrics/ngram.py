@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
-from nlgauge.metrics.base import Metric, SetMetric, refuse
+from nlgauge.metrics.base import Metric, SetMetric, Shares, refuse
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.options import Orders
 from nlgauge.metrics.score import HigherIs, Interval, Score
@@ -124,6 +124,15 @@ class NgramMeasure(TokenOptions, SetMetric):
         )
         texts = np.array([len(tokens)]) if groups is None else np.bincount(groups, minlength=JACKKNIFE_GROUPS)
         return CorpusStats(texts, census)
+
+    def shares(self, stats: Any) -> Shares | None:
+        """The slices of a census that are to be counted."""
+        grams = stats.grams if isinstance(stats, CorpusStats) else None
+        return Shares(grams.count_slice, grams.slices) if isinstance(grams, Census) and not grams.counted else None
+
+    def with_shares(self, stats: Any, done: Sequence[Any]) -> CorpusStats:
+        """The census with its slices counted."""
+        return CorpusStats(stats.texts, replace(stats.grams, counted=tuple(done)))
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or the corpus' value."""

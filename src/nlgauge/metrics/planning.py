@@ -23,7 +23,6 @@ import numpy as np
 import polars as pl
 
 from nlgauge.data.chunks import CHUNK_BYTES
-from nlgauge.data.parts import PART_BYTES
 from nlgauge.data.reading import Source, Table
 from nlgauge.data.sampling import Piece, Sample, take_sample
 from nlgauge.data.tables import Items
@@ -36,6 +35,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric
 from nlgauge.metrics.collecting import BySystem, CollectChunk, collect_table, merge
 from nlgauge.metrics.costs import Estimate, Plan, Room, show_bytes
+from nlgauge.metrics.runs import part_bytes_for
 from nlgauge.metrics.score import Interval
 
 Item = tuple[Piece | Table, int]  # what to collect, and how many texts it has
@@ -241,9 +241,10 @@ class _Trial:
         return sorted({self._options.workers, self._room.cores, *(2**k for k in range(most.bit_length()))})
 
     def _time(self, workers: int, texts: Estimate, fixed: float, rate: Estimate, finishing_rate: float) -> Estimate:
-        """Several workers share the cores, and each starts as the first one does; the last step is not shared."""
+        """Several workers share the cores, and each starts as the first does; by parts, they share the last step."""
         shared = 1 if workers == 1 else workers if self._options.elsewhere else min(workers, self._room.cores)
-        seconds = fixed * (1 if workers == 1 else 2) + texts.value * (rate.value / shared + finishing_rate)
+        last = finishing_rate / (shared if self._options.by_parts else 1)
+        seconds = fixed * (1 if workers == 1 else 2) + texts.value * (rate.value / shared + last)
         error = math.hypot(texts.value * rate.error, texts.error * rate.value) / shared
         return Estimate(seconds, error)
 
@@ -268,8 +269,9 @@ class _Trial:
         """How many texts' n-grams are written together: those of a part, of a chunk, or of what memory may hold."""
         if not self._options.by_parts and self._options.workers == 1:
             return max(1.0, self._options.memory_bytes / bytes_a_text)
-        size = PART_BYTES if self._options.by_parts else CHUNK_BYTES
-        return max(1.0, texts * size / max(1, self._sample.bytes_on_disk))
+        on_disk = self._sample.bytes_on_disk
+        size = part_bytes_for(self._metrics, on_disk) if self._options.by_parts else CHUNK_BYTES
+        return max(1.0, texts * size / max(1, on_disk))
 
     def _measured(self, systems: BySystem, name: str) -> tuple[int, int]:
         kept, spillable = 0, list[Any]()

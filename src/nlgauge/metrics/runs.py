@@ -1,12 +1,11 @@
-"""Scoring by parts: workers collect parts of the input and count slices of n-grams, and every finished piece is kept.
+"""Scoring by parts: workers collect parts of the input and share what is left to do, and every finished piece is kept.
 
 Results do not depend on the engine, the number of workers or what died on the way: parts are cut in the same places,
-merged in their order, and n-grams are counted in the same slices.
+merged in their order, and the work that follows falls into the same shares.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from collections import deque
@@ -20,7 +19,7 @@ import polars as pl
 
 from nlgauge._version import __version__
 from nlgauge.data.files import STDIN
-from nlgauge.data.parts import Part, parts_of
+from nlgauge.data.parts import PART_BYTES, Part, parts_of
 from nlgauge.data.reading import Source
 from nlgauge.engine.cache import Cache, code_digest
 from nlgauge.engine.cores import available_cores
@@ -34,7 +33,6 @@ from nlgauge.errors import DataError, NLGaugeError, OptionError
 from nlgauge.metrics.base import Metric, SetStats
 from nlgauge.metrics.collecting import BySystem, CollectChunk, merge
 from nlgauge.metrics.score import ItemValues, RowKeys
-from nlgauge.text.census import SLICES, Census, SliceCount
 
 if TYPE_CHECKING:
     from nlgauge.metrics.scoring import RunOptions
@@ -42,6 +40,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MOST_SKIPPED = 1000
 _WORTH_SHARING = 256 << 20
+_PARTS, _FEWEST_BYTES = 8, 8 << 20
+_PARTS_FOR_MODELS, _FEWEST_BYTES_FOR_MODELS = 1024, 16 << 10
 
 
 @dataclass(frozen=True)
@@ -94,15 +94,16 @@ class CollectPiece:
 
 
 @dataclass(frozen=True)
-class CountSlices:
-    """Counts one slice of the n-grams of every census, over all parts."""
+class DoShare:
+    """One share of the work between merging and finishing, in whichever worker."""
 
     run: RunFolder
-    censuses: tuple[Census, ...]
+    name: str
+    work: Callable[[int], Any]
 
     def __call__(self, number: int) -> None:
-        """Count and keep."""
-        self.run.save(_slice_name(number), tuple(census.count_slice(number) for census in self.censuses))
+        """Do it and keep what it comes to."""
+        self.run.save(_share_name(self.name, number), self.work(number))
 
 
 @contextmanager
@@ -118,8 +119,9 @@ def collected_by_parts(
     with run.held(), using_scratch(space):
         isolated = options.on_error == "skip"
         with open_pool(options.engine, options.processes, space, isolated=isolated) as pool:
-            parts = _cut(sources, options.part_bytes, pool)
-            run.begin(_settings(sources, metrics, grouped, options, parts))
+            part_bytes = options.part_bytes or part_bytes_for(metrics, sum(source.size for source in sources))
+            parts = _cut(sources, part_bytes, pool)
+            run.begin(_settings(sources, metrics, grouped, part_bytes, parts))
             pool.use(CollectPiece(run, metrics, grouped, options.cache, options.chunk_bytes))
             pieces = [Piece(f"{part.index:06}", part) for part in parts]
             _Pieces(run, options, len(parts)).finish(pieces, pool)
@@ -127,10 +129,21 @@ def collected_by_parts(
             for source, systems in zip(sources, found, strict=True):
                 if not systems:
                     raise DataError("the file has no records", file=source.name)
-            found = _counted(run, found, pool, options.progress)
+            found = _with_shares(run, metrics, found, pool, options.progress)
         if any(skipped):
             run.note("skipped", [row for rows in skipped for row in rows])
         yield found, skipped
+
+
+def part_bytes_for(metrics: Sequence[Metric], size: int) -> int:
+    """How much of an input is one part, where nobody says it: so much that all workers have some, little for models.
+
+    It does not depend on the number of workers, so that a run can go on with another one.
+    """
+    parts, fewest = _PARTS, _FEWEST_BYTES
+    if any(metric.costly for metric in metrics):
+        parts, fewest = _PARTS_FOR_MODELS, _FEWEST_BYTES_FOR_MODELS
+    return min(PART_BYTES, max(fewest, size // parts))
 
 
 def _cut(sources: Sequence[Source], part_bytes: int, pool: Pool[Any]) -> list[Part]:
@@ -147,7 +160,7 @@ def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[An
 
 
 def _settings(
-    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, parts: Sequence[Part]
+    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, part_bytes: int, parts: Sequence[Part]
 ) -> dict[str, Any]:
     """All that results depend on."""
     return {
@@ -157,7 +170,7 @@ def _settings(
         "intervals": grouped,
         "inputs": [repr(source) for source in sources],
         "files": list(dict.fromkeys(part.identity for part in parts)),
-        "bytes of a part": options.part_bytes,
+        "bytes of a part": part_bytes,
         "parts": [f"{part.identity}, {part.unit} {part.start} to {part.stop}" for part in parts],
     }
 
@@ -227,9 +240,10 @@ class _Pieces:
         if isinstance(error, DataError):
             bad = error.at(file=part.source.name, line=part.first_line)
         else:
+            stops = self._options.on_error == "stop"
+            advice = "change it, or leave it out with --on-error skip" if stops else "change it"
             bad = DataError(
-                f"a worker {error} twice on this row; expected one that can be measured: change it, or leave it out "
-                "with --on-error skip",
+                f"a worker {error} twice on this row; expected one that can be measured: {advice}",
                 file=part.source.name,
                 line=part.first_line,
             )
@@ -251,13 +265,37 @@ def _cut_name(piece: Piece) -> str:
 
 def _merged(run: RunFolder, parts: Sequence[Part], sources: int) -> tuple[list[BySystem], list[tuple[str, ...]]]:
     """Statistics of all pieces, added in the order of the input."""
-    found: list[BySystem] = [{} for _ in range(sources)]
+    merging = [_InOrder() for _ in range(sources)]
     skipped: list[tuple[str, ...]] = [() for _ in range(sources)]
     for part in parts:
         for kept in _kept(run, f"{part.index:06}"):
-            merge(found[part.system], kept.systems)
+            merging[part.system].add(kept.systems)
             skipped[part.system] += kept.skipped
-    return found, skipped
+    return [one.whole() for one in merging], skipped
+
+
+class _InOrder:
+    """Adds statistics in their order, like to like in size: what is large is not copied for each small one."""
+
+    def __init__(self) -> None:
+        self._held: list[tuple[int, BySystem]] = []
+
+    def add(self, systems: BySystem) -> None:
+        """Add what follows."""
+        self._held.append((1, dict(systems)))
+        while len(self._held) > 1 and self._held[-1][0] == self._held[-2][0]:
+            self._join()
+
+    def whole(self) -> BySystem:
+        """The sum."""
+        while len(self._held) > 1:
+            self._join()
+        return self._held[0][1] if self._held else {}
+
+    def _join(self) -> None:
+        (_, systems), (size, more) = self._held.pop(-2), self._held.pop()
+        merge(systems, more)
+        self._held.append((2 * size, systems))
 
 
 def _kept(run: RunFolder, name: str) -> Iterator[Kept]:
@@ -268,44 +306,36 @@ def _kept(run: RunFolder, name: str) -> Iterator[Kept]:
         yield run.load(name)
 
 
-def _counted(run: RunFolder, found: list[BySystem], pool: Pool[Any], progress: bool) -> list[BySystem]:
-    """The same statistics with their n-grams counted by workers, slice by slice."""
-    censuses = [census for systems in found for stats in systems.values() for one in stats for census in _censuses(one)]
-    if not censuses:
-        return found
-    missing = [number for number in range(SLICES) if not run.is_done(_slice_name(number))]
-    if missing:
-        _count(pool, CountSlices(run, tuple(census.spilled() for census in censuses)), missing, progress)
-    slices: list[tuple[SliceCount, ...]] = [run.load(_slice_name(number)) for number in range(SLICES)]
-    counts = iter(zip(*slices, strict=True))
-
-    def filled(one: Any) -> Any:
-        fields = {name: replace(census, counted=next(counts)) for name, census in _census_fields(one)}
-        return replace(one, **fields) if fields else one
-
-    return [{name: tuple(map(filled, stats)) for name, stats in systems.items()} for systems in found]
+def _with_shares(
+    run: RunFolder, metrics: tuple[Metric, ...], found: list[BySystem], pool: Pool[Any], progress: bool
+) -> list[BySystem]:
+    """The same statistics with all that workers can do before the end: n-grams counted, samples drawn and embedded."""
+    completed: list[BySystem] = [{} for _ in found]
+    for source, systems in enumerate(found):
+        for place, (system, stats) in enumerate(systems.items()):
+            names = (f"share-{source}-{place}-{number}" for number in range(len(metrics)))
+            parts = zip(names, metrics, stats, strict=True)
+            completed[source][system] = tuple(_shared(run, *part, pool, progress) for part in parts)
+    return completed
 
 
-def _count(pool: Pool[Any], work: CountSlices, missing: list[int], progress: bool) -> None:
-    with progress_bar("counting n-grams", len(missing), show=progress) as advance:
-        for done, _ in enumerate(finished(pool, work, missing), 1):
-            advance(done)
+def _shared(run: RunFolder, name: str, metric: Metric, stats: Any, pool: Pool[Any], progress: bool) -> Any:
+    """Statistics of one metric, once workers have done all rounds of its shares."""
+    rounds = 0
+    while (shares := metric.shares(stats)) is not None:
+        here = f"{name}-{rounds}"
+        missing = [number for number in range(shares.count) if not run.is_done(_share_name(here, number))]
+        if missing:
+            with progress_bar(f"finishing {metric.name}", shares.count, show=progress) as advance:
+                for done, _ in enumerate(finished(pool, DoShare(run, here, shares.work), missing), 1):
+                    advance(shares.count - len(missing) + done)
+        stats = metric.with_shares(stats, [run.load(_share_name(here, number)) for number in range(shares.count)])
+        rounds += 1
+    return stats
 
 
-def _slice_name(number: int) -> str:
-    return f"slice-{number:03}"
-
-
-def _census_fields(stats: Any) -> list[tuple[str, Census]]:
-    """The censuses among the fields of some statistics."""
-    if not dataclasses.is_dataclass(stats):
-        return []
-    fields = ((field.name, getattr(stats, field.name)) for field in dataclasses.fields(stats))
-    return [(name, value) for name, value in fields if isinstance(value, Census)]
-
-
-def _censuses(stats: Any) -> list[Census]:
-    return [census for _, census in _census_fields(stats)]
+def _share_name(name: str, number: int) -> str:
+    return f"{name}-{number:04}"
 
 
 def _compact(stats: tuple[Any, ...]) -> tuple[Any, ...]:

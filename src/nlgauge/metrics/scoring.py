@@ -11,7 +11,6 @@ from typing import Any
 from nlgauge.data.chunks import CHUNK_BYTES
 from nlgauge.data.files import STDIN
 from nlgauge.data.frames import is_frame, read_frame
-from nlgauge.data.parts import PART_BYTES
 from nlgauge.data.reading import Source
 from nlgauge.data.shards import short_name
 from nlgauge.data.tables import Items, ResponseSets
@@ -40,8 +39,8 @@ class RunOptions:
     a single set; n-grams of a corpus beyond `memory_bytes` go to disk.
 
     `engine` is `local`, `ray` or the address of a Ray cluster, whose workers are `processes` too (0: one a core). With
-    `folder`, finished parts of some `part_bytes` are kept there, and the same call goes on from them after any
-    interruption, on either engine.
+    `folder`, finished parts of some `part_bytes` (0: at most 64 MB, less where models work) are kept there, and the
+    same call goes on from them after any interruption, on either engine.
     """
 
     processes: int = 0
@@ -52,13 +51,13 @@ class RunOptions:
     memory_bytes: int = MEMORY_BYTES
     engine: str = LOCAL
     folder: Path | None = None
-    part_bytes: int = PART_BYTES
+    part_bytes: int = 0
     on_error: str = "stop"
 
     def __post_init__(self) -> None:
         if self.processes < 0:
             raise OptionError(f"{self.processes} processes; expected 0 (automatic) or more")
-        if self.chunk_bytes < 1 or self.part_bytes < 1:
+        if self.chunk_bytes < 1 or self.part_bytes < 0:
             raise OptionError(f"chunks of {min(self.chunk_bytes, self.part_bytes)} bytes; expected a positive size")
         if self.on_error not in ("stop", "skip"):
             raise OptionError(f"--on-error {self.on_error}; expected stop or skip")

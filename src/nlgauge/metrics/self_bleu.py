@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from operator import add
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError
-from nlgauge.metrics.base import SetMetric, refuse
+from nlgauge.metrics.base import SetMetric, Shares, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.ngram import TokenOptions
 from nlgauge.metrics.score import HigherIs, Interval, Score
@@ -85,24 +87,37 @@ class SelfBleu(TokenOptions, SetMetric):
             return super().collect(batch)
         return TextNgrams.of(batch.tokens(self.tokenizer), self.n)
 
+    def shares(self, stats: Any) -> Shares | None:
+        """The slices of a corpus' n-grams that are to be matched; then the texts that are to be scored."""
+        if not isinstance(stats, TextNgrams):
+            return None
+        if not stats.matched:
+            return Shares(stats.match_slice, stats.slices)
+        return Shares(partial(self._sum_of_run, stats, *stats.lengths()), len(stats.runs))
+
+    def with_shares(self, stats: TextNgrams, done: Sequence[Any]) -> TextNgrams | ExactSum:
+        """The n-grams with their matches, or the sum over all texts."""
+        return reduce(add, done) if stats.matched else replace(stats, matched=tuple(done))
+
+    def _sum_of_run(self, stats: TextNgrams, known: Array, often: Array, number: int) -> ExactSum:
+        from nlgauge.text.match_kernels import corpus_bleu_of_texts
+
+        lengths, matched = stats.matches(number)
+        scores = corpus_bleu_of_texts(lengths, matched, known, often, self._weights, self.smooth == "epsilon")
+        return ExactSum.of(scores.tolist())
+
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or over the texts of the corpus."""
         if self.over == "set":
             return super().finish(stats, interval)
-        from nlgauge.text.match_kernels import corpus_bleu_of_texts
-
-        if len(stats) < self.needs:
-            raise DataError(f"the corpus has {len(stats)} text; self-bleu needs at least {self.needs}: add texts")
-        known, often = stats.lengths()
-        total = ExactSum(0, ())
-        for lengths, matched in stats.matches():
-            scores = corpus_bleu_of_texts(lengths, matched, known, often, self._weights, self.smooth == "epsilon")
-            total += ExactSum.of(scores.tolist())
+        total: ExactSum = self.completed(stats)
+        if total.count < self.needs:
+            raise DataError(f"the corpus has {total.count} text; self-bleu needs at least {self.needs}: add texts")
         return Score(
             name=self.title,
             label=self.label,
             value=total.mean,
-            n=len(stats),
+            n=total.count,
             signature=self.signature,
             higher_is=self.higher_is,
         )

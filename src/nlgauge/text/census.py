@@ -16,9 +16,11 @@ from nlgauge.engine.scratch import current_scratch
 from nlgauge.errors import DataError, OutputError
 from nlgauge.text.tokens import TokenTable
 
-SLICES = 64
+_FEWEST_SLICES = 64
+_NGRAMS_A_SLICE = 1 << 24
 _RUNS_IN_MEMORY = 128
-_FEWEST_ROWS = 1 << 14
+_FEWEST_ROWS = 1 << 16
+_MOST_ROW_GROUPS = 1024
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,10 @@ class Run:
         return self.keys[low:high], self.marks[low:high], self.offsets[first : last + 1] - low
 
     def stored(self, place: Path) -> StoredRun:
-        """The same in a new file, whose row groups are about a slice of the partitions each."""
+        """The same in a new file, in row groups that are small enough for a slice to be read alone."""
         numbers = np.repeat(np.arange(len(self.offsets) - 1, dtype=np.uint16), np.diff(self.offsets))
         columns = {"partition": numbers, "key": self.keys, **({"mark": self.marks} if len(self.marks) else {})}
-        rows = max(_FEWEST_ROWS, -(-len(self.keys) // SLICES))
+        rows = max(_FEWEST_ROWS, -(-len(self.keys) // _MOST_ROW_GROUPS))
         try:
             pl.DataFrame(columns).write_parquet(place, compression="uncompressed", row_group_size=rows)
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -194,11 +196,21 @@ class Census:
             keys, offsets = kernels.drop_repeats(keys, offsets)
         return (*kept, Run(offsets, keys, marks))
 
-    def count_slice(self, number: int) -> SliceCount:
-        """Count the n-grams of one of the `SLICES` slices of the partitions: slices do not share any n-gram."""
+    @property
+    def slices(self) -> int:
+        """Into how many slices the partitions are cut for counting: more where there are many n-grams."""
         from nlgauge.text import corpus_kernels as kernels
 
-        width = kernels.PARTITIONS // SLICES
+        slices = _FEWEST_SLICES
+        while slices < kernels.PARTITIONS and self.totals.max() > slices * _NGRAMS_A_SLICE:
+            slices *= 2
+        return slices
+
+    def count_slice(self, number: int) -> SliceCount:
+        """Count the n-grams of one slice of the partitions: slices do not share any n-gram."""
+        from nlgauge.text import corpus_kernels as kernels
+
+        width = kernels.PARTITIONS // self.slices
         found: list[tuple[int, Array, float]] = []
         for runs in self.runs:
             keys, marks, starts, ends = _stack(runs, number * width, (number + 1) * width)
@@ -214,7 +226,7 @@ class Census:
         slices = self.counted
         if not slices:
             with ThreadPoolExecutor(2) as pool:
-                slices = tuple(pool.map(self.count_slice, range(SLICES)))
+                slices = tuple(pool.map(self.count_slice, range(self.slices)))
         return [
             Summary(
                 int(self.totals[order]),

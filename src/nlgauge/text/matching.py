@@ -1,16 +1,15 @@
 """How much every text of a corpus shares with the others, for a corpus that need not fit in memory.
 
 Time is linear in the number of n-grams. Memory holds `Scratch.memory_bytes` of occurrences before they go to disk, then
-a slice of the partitions at a time, and the different n-grams of one partition.
+some neighbouring partitions at a time, and the different n-grams of one partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from nlgauge.text.spilling import Kept, append, bytes_in_memory, piece, spill
 from nlgauge.text.tokens import TokenTable
 
 _RUNS_IN_MEMORY = 128
-_SLICE = 4 << 20
+_AT_ONCE = 4 << 20
 _JOINED_APART = 64
 
 
@@ -28,15 +27,20 @@ _JOINED_APART = 64
 class Occurrences:
     """N-grams of one order, partition after partition: a fingerprint and the number of its text, in order of texts."""
 
-    offsets: Array
+    offsets: Kept
     keys: Kept
     texts: Kept
 
+    def edges(self, first: int, last: int) -> Array:
+        """Where partitions first..last begin."""
+        return piece(self.offsets, first, last + 1, np.int64)
+
     def partitions(self, first: int, last: int) -> tuple[Array, Array, Array]:
         """Keys, texts and offsets of partitions first..last-1."""
-        low, high = int(self.offsets[first]), int(self.offsets[last])
+        edges = self.edges(first, last)
+        low, high = int(edges[0]), int(edges[-1])
         keys, texts = piece(self.keys, low, high, np.uint64), piece(self.texts, low, high, np.uint32)
-        return keys, texts, self.offsets[first : last + 1] - low
+        return keys, texts, edges - low
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,38 @@ class TextRun:
 
 
 @dataclass(frozen=True)
+class SliceMatches:
+    """The text of each matched n-gram of one slice: those of the first order, run after run, then of the second, ..."""
+
+    offsets: Array
+    texts: Kept
+
+    def texts_of(self, place: int) -> Array:
+        """The texts of the matches of one order in one run."""
+        return piece(self.texts, int(self.offsets[place]), int(self.offsets[place + 1]), np.uint32)
+
+    def _trimmed(self, slices: int) -> SliceMatches:
+        """In a file, if as much in every slice would be too much for memory."""
+        scratch = current_scratch()
+        large = scratch is not None and bytes_in_memory(self.texts) * slices > scratch.memory_bytes // 4
+        return self.spilled() if large else self
+
+    def spilled(self) -> SliceMatches:
+        """The same in a file; unchanged outside a run."""
+        scratch = current_scratch()
+        return self if scratch is None else SliceMatches(self.offsets, spill(self.texts, scratch))
+
+
+@dataclass(frozen=True)
 class TextNgrams:
-    """N-grams of some texts with the texts that they occur in: mergeable, exact, order does not matter."""
+    """N-grams of some texts with the texts that they occur in: mergeable, exact, order does not matter.
+
+    `matched` has the matches of all slices of the partitions once they are found.
+    """
 
     runs: tuple[TextRun, ...]
+    matched: tuple[SliceMatches, ...] = ()
+    slices: ClassVar[int] = 64
 
     @classmethod
     def of(cls, tokens: TokenTable, highest: int) -> TextNgrams:
@@ -85,9 +117,6 @@ class TextNgrams:
 
     def __add__(self, other: TextNgrams) -> TextNgrams:
         return TextNgrams(self.runs + other.runs)._trimmed()
-
-    def __len__(self) -> int:
-        return sum(run.size for run in self.runs)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is large travels between processes as file names."""
@@ -112,19 +141,30 @@ class TextNgrams:
         """The same with one run, in memory or in files, in place of all those in memory."""
         live = [run for run in self.runs if run.is_live]
         kept = tuple(run for run in self.runs if not run.is_live)
-        return TextNgrams((*kept, _join(live, scratch))) if live else self
+        return TextNgrams((*kept, _join(live, scratch))) if live and not self.matched else self
 
-    def matches(self, slice_size: int = _SLICE) -> Iterator[tuple[Array, Array]]:
-        """For every run, the lengths of its texts and their clipped matches with all other texts, a row an order.
+    def match_slice(self, number: int, at_once: int = _AT_ONCE) -> SliceMatches:
+        """Find the matched n-grams of one slice of the partitions: slices do not share any n-gram.
 
-        About `slice_size` occurrences are looked at together; a partition with more is read run by run.
+        About `at_once` occurrences are looked at together; a partition with more is read run by run.
         """
-        hits = [_Hits.of(self.runs) for _ in self.runs[0].orders]
-        with ThreadPoolExecutor(2) as pool:
-            orders = range(len(hits))
-            list(pool.map(lambda order: _find_hits(self.runs, order, hits[order], slice_size), orders))
-        for number, run in enumerate(self.runs):
-            yield run.all_lengths(), np.stack([found.counts(number) for found in hits])
+        from nlgauge.text.corpus_kernels import PARTITIONS
+
+        width = PARTITIONS // self.slices
+        bases = np.concatenate([[0], np.cumsum([run.size for run in self.runs])])[:-1]
+        found: list[Array] = []
+        for order in range(len(self.runs[0].orders)):
+            parts = [run.orders[order] for run in self.runs]
+            found += _matched_texts(parts, bases, number * width, (number + 1) * width, at_once)
+        offsets = np.concatenate([[0], np.cumsum([len(texts) for texts in found])])
+        return SliceMatches(offsets, np.concatenate(found))._trimmed(self.slices)
+
+    def matches(self, number: int) -> tuple[Array, Array]:
+        """The lengths of the texts of one run, and their clipped matches with all other texts, a row an order."""
+        run = self.runs[number]
+        places = range(number, number + len(run.orders) * len(self.runs), len(self.runs))
+        texts = (np.concatenate([part.texts_of(place) for part in self.matched]) for place in places)
+        return run.all_lengths(), np.stack([np.bincount(some, minlength=run.size) for some in texts])
 
     def lengths(self) -> tuple[Array, Array]:
         """The different lengths of texts in tokens, sorted, and how many texts have each."""
@@ -136,57 +176,26 @@ class TextNgrams:
         return known, often
 
 
-@dataclass(frozen=True)
-class _Hits:
-    """Matches of one order on their way back to texts: counts by run, or files of the numbers of matched texts."""
-
-    sizes: tuple[int, ...]
-    places: tuple[Kept, ...]
-
-    @classmethod
-    def of(cls, runs: tuple[TextRun, ...]) -> _Hits:
-        """Nothing matched yet; in files when the runs are."""
-        scratch = current_scratch()
-        places: list[Kept] = []
-        for run in runs:
-            places.append(np.zeros(run.size, np.int64) if run.is_live or not scratch else scratch.new_file())
-        return cls(tuple(run.size for run in runs), tuple(places))
-
-    def add(self, run: int, texts: Array) -> None:
-        """Each of these texts has one match more."""
-        place = self.places[run]
-        if isinstance(place, Path):
-            append(texts, place)
-        else:
-            np.add.at(place, texts, 1)
-
-    def counts(self, run: int) -> Array:
-        """Matches of every text of a run."""
-        place = self.places[run]
-        if not isinstance(place, Path):
-            return place
-        texts = np.fromfile(place, np.uint32) if place.exists() else np.zeros(0, np.uint32)
-        return np.bincount(texts, minlength=self.sizes[run])
-
-
-def _find_hits(runs: tuple[TextRun, ...], order: int, hits: _Hits, slice_size: int) -> None:
+def _matched_texts(parts: list[Occurrences], bases: Array, first: int, last: int, at_once: int) -> list[Array]:
+    """For every run, the text of each matched occurrence in partitions first..last-1 of one order."""
     from nlgauge.text import match_kernels as kernels
 
-    parts = [run.orders[order] for run in runs]
-    bases = np.concatenate([[0], np.cumsum([run.size for run in runs])])[:-1]
-    held = np.sum([np.diff(part.offsets) for part in parts], axis=0)
-    for first, last in _slices(held, slice_size):
-        if held[first] > slice_size:
-            _stream(parts, bases, first, hits)
-            continue
-        keys, texts, starts, ends = _stack(parts, first, last)
-        matched = kernels.match_partitions(keys, texts, starts, ends, bases)
-        for run in range(len(parts)):
-            low, high = starts[run, 0], ends[run, -1]
-            hits.add(run, texts[low:high][matched[low:high]])
+    found: list[list[Array]] = [[] for _ in parts]
+    held = np.sum([np.diff(part.edges(first, last)) for part in parts], axis=0)
+    for start, stop in _neighbours(held, at_once):
+        if held[start] > at_once:
+            more = _stream(parts, bases, first + start)
+        else:
+            keys, texts, starts, ends = _stack(parts, first + start, first + stop)
+            matched = kernels.match_partitions(keys, texts, starts, ends, bases)
+            spans = zip(starts[:, 0], ends[:, -1], strict=True)
+            more = [texts[low:high][matched[low:high]] for low, high in spans]
+        for run, some in zip(found, more, strict=True):
+            run.append(some)
+    return [np.concatenate(some) for some in found]
 
 
-def _stream(parts: list[Occurrences], bases: Array, partition: int, hits: _Hits) -> None:
+def _stream(parts: list[Occurrences], bases: Array, partition: int) -> list[Array]:
     """A partition too large to be held at once, such as that of a very frequent word."""
     from nlgauge.text import match_kernels as kernels
 
@@ -195,18 +204,20 @@ def _stream(parts: list[Occurrences], bases: Array, partition: int, hits: _Hits)
         keys, texts, _ = part.partitions(partition, partition + 1)
         table, used = kernels.tally(table, used, keys, texts, base)
     kernels.settle(table)
-    for run, (part, base) in enumerate(zip(parts, bases, strict=True)):
+    found = []
+    for part, base in zip(parts, bases, strict=True):
         keys, texts, _ = part.partitions(partition, partition + 1)
         matched = np.zeros(len(keys), np.bool_)
         kernels.match(table, keys, texts, base, matched)
-        hits.add(run, texts[matched])
+        found.append(texts[matched])
+    return found
 
 
-def _slices(held: Array, slice_size: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring partitions that together hold no more than a slice; one that holds more stands alone."""
+def _neighbours(held: Array, at_once: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring partitions that together hold no more than that; one that holds more stands alone."""
     first, total = 0, 0
     for p, size in enumerate(held):
-        if p > first and total + size > slice_size:
+        if p > first and total + size > at_once:
             yield first, p
             first, total = p, 0
         total += int(size)
@@ -235,7 +246,7 @@ def _join(runs: list[TextRun], scratch: Scratch | None) -> TextRun:
 def _join_order(parts: list[Occurrences], bases: Array, scratch: Scratch | None) -> Occurrences:
     from nlgauge.text import corpus_kernels as kernels
 
-    offsets = np.sum([part.offsets for part in parts], axis=0)
+    offsets = np.sum([part.edges(0, kernels.PARTITIONS) for part in parts], axis=0)
     if scratch is None:
         keys, texts = np.empty(offsets[-1], np.uint64), np.empty(offsets[-1], np.uint32)
     else:
@@ -252,4 +263,4 @@ def _join_order(parts: list[Occurrences], bases: Array, scratch: Scratch | None)
         else:
             append(some_keys, files[0])
             append(some_texts, files[1])
-    return Occurrences(offsets, keys, texts) if scratch is None else Occurrences(offsets, *files)
+    return Occurrences(offsets, keys, texts) if scratch is None else Occurrences(spill(offsets, scratch), *files)

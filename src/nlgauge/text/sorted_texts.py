@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
@@ -46,6 +46,14 @@ class SortedRun:
             for low, high in pairwise(accumulate(lengths, initial=0)):
                 yield data[low:high]
             text, start = text + len(lengths), start + size
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Texts of a block with the smallest hashes there, in their order."""
+
+    hashes: pl.Series
+    texts: pl.Series
 
 
 @dataclass(frozen=True)
@@ -113,21 +121,32 @@ class SortedTexts:
         The hash is that of the text, the number of the copy and the seed. If it were that of the text alone, all copies
         of a text would be drawn or none, and a sample would hardly ever have the text that a corpus repeats most.
         """
-        drawn = heapq.nsmallest(size, self._hashed(seed))
-        return [text.decode("utf-8") for _, text in drawn]
+        return draw([self.candidates(number, size, seed) for number in range(self.blocks)], size)
 
-    def _hashed(self, seed: int) -> Iterator[tuple[bytes, bytes]]:
+    def candidates(self, number: int, size: int, seed: int) -> Candidates:
+        """Those texts of a block that a sample could have."""
+        drawn = heapq.nsmallest(size, self._hashed(number, seed))
+        texts = pl.Series("text", [text.decode("utf-8") for _, text in drawn], dtype=pl.String)
+        return Candidates(pl.Series("hash", [key.hex() for key, _ in drawn], dtype=pl.String), texts)
+
+    def _hashed(self, number: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
         chosen = str(seed).encode()[:16]
-        for number in range(self.blocks):
-            for text, copies in groupby(self.block(number)):
-                for copy, _ in enumerate(copies):
-                    salt = copy.to_bytes(8, "little")
-                    yield hashlib.blake2b(text, digest_size=16, salt=salt, person=chosen).digest(), text
+        for text, copies in groupby(self.block(number)):
+            for copy, _ in enumerate(copies):
+                salt = copy.to_bytes(8, "little")
+                yield hashlib.blake2b(text, digest_size=16, salt=salt, person=chosen).digest(), text
 
     def size(self, number: int) -> tuple[int, int]:
         """How many texts a block has, and how many bytes."""
         texts = sum(int(run.texts[number + 1] - run.texts[number]) for run in self.runs)
         return texts, sum(int(run.starts[number + 1] - run.starts[number]) for run in self.runs)
+
+
+def draw(blocks: Sequence[Candidates], size: int) -> list[str]:
+    """The texts with the smallest hashes of all blocks."""
+    hashes = pl.concat([block.hashes for block in blocks])
+    texts = pl.concat([block.texts for block in blocks])
+    return pl.DataFrame([hashes, texts]).sort("hash", "text").head(size)["text"].to_list()
 
 
 def _merged(texts: SortedTexts, scratch: Scratch) -> SortedRun:
