@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import psutil
 import pytest
 
 import nlgauge
 from nlgauge.data.reading import read_sets
 from nlgauge.engine import ray_pool
+from nlgauge.engine.opening import open_pool
 from nlgauge.engine.ray_cluster import ClusterError
+from nlgauge.engine.scratch import Scratch
+from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError
 from nlgauge.metrics.base import Metric
-from nlgauge.metrics.registry import metric_class
+from nlgauge.metrics.registry import _BUILT_IN, metric_class
 from nlgauge.metrics.score import Interval, Score
 from nlgauge.metrics.scoring import RunOptions
 from nlgauge.models.ngram import NgramModel
@@ -31,21 +32,8 @@ from tests import helpers
 from tests.conftest import ROOT
 from tests.engine import CORPUS, Touchy, numbers, write_sets
 from tests.helpers import COMMAND, environment
-from tests.test_contract import VARIANTS
-
-_SECONDS_TO_START = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def answers(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+from tests.ray_nodes import free_port, head_node, node, shared_variables, wait_for_cores
+from tests.test_contract import VARIANTS, takes_references
 
 
 @pytest.fixture(scope="module")
@@ -54,41 +42,20 @@ def client_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def cluster(client_port: int) -> Iterator[str]:
-    """A cluster of two cores with a token of its own, in a folder with a short name, as sockets want it."""
-    port = free_port()
-    variables = {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": uuid.uuid4().hex,
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT), *sys.path]),
-    }
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        flags = ["--head", "--block", f"--port={port}", f"--ray-client-server-port={client_port}", "--num-cpus=2"]
-        head = subprocess.Popen(
-            [sys.executable, "-m", "ray.scripts.scripts", "start", *flags, "--include-dashboard=false"],
-            env={**os.environ, "RAY_TMPDIR": folder},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        until = time.monotonic() + _SECONDS_TO_START
-        while not (answers(port) and answers(client_port)) and head.poll() is None and time.monotonic() < until:
-            time.sleep(0.2)
-        yield f"127.0.0.1:{port}"
-        head.terminate()
-        try:
-            head.wait(20)
-        except subprocess.TimeoutExpired:
-            os.killpg(head.pid, signal.SIGKILL)
-            head.wait()
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+def variables() -> Iterator[dict[str, str]]:
+    """What nodes and drivers share, in the environment of these tests, too."""
+    chosen = shared_variables()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in chosen.items():
+            patch.setenv(name, value)
+        yield chosen
+
+
+@pytest.fixture(scope="module")
+def cluster(client_port: int, variables: dict[str, str]) -> Iterator[str]:
+    """A cluster of two cores, which is told that it has two GPUs."""
+    with head_node(variables, "--num-cpus=2", "--num-gpus=2", client_port=client_port) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -102,8 +69,9 @@ def expected(sets: Path) -> list[object]:
     return numbers(nlgauge.score(str(sets), metrics, interval=Interval(resamples=100), run=RunOptions(cache=False)))
 
 
-def on(engine: str, folder: Path | None = None, **more: object) -> RunOptions:
-    return RunOptions(engine=engine, processes=2, folder=folder, part_bytes=4000, cache=False, **more)  # type: ignore[arg-type]
+def on(engine: str, folder: Path | None = None, **more: Any) -> RunOptions:
+    usual = {"engine": engine, "processes": 2, "folder": folder, "part_bytes": 4000, "cache": False}
+    return RunOptions(**{**usual, **more})
 
 
 def scored(file: Path, run: RunOptions) -> list[object]:
@@ -139,66 +107,92 @@ def test_sets_written_by_workers_are_those_of_one_process(cluster: str, examples
     assert written["alone"] == written["two"] == written["ray"]
 
 
+def test_sets_that_a_killed_driver_left_are_not_written_again(cluster: str, examples: Path, tmp_path: Path) -> None:
+    NgramModel.train(read_sets(str(examples / "system_a.jsonl")).texts.to_list(), order=3).save(tmp_path / "model")
+    contexts = ["generate", str(examples / "system_a.jsonl"), "--model", "ngram:model", "--limit", "12"]
+    arguments = [*contexts, "--sweep", "temperature=0.5:1.5:80", "--responses", "5", "--no-progress"]
+    cache = tmp_path / "cache"
+    assert helpers.nlgauge(*arguments, "-o", "undisturbed.jsonl", cwd=tmp_path, cache=cache).code == 0
+    kept_in = ["-o", "sets.jsonl", "--run", "run"]
+    on_ray = [*COMMAND, *arguments, *kept_in, "--engine", cluster, "--workers", "2"]
+    driver = subprocess.Popen(on_ray, cwd=tmp_path, env=environment(cache), stderr=subprocess.PIPE)
+    while driver.poll() is None and len(list(tmp_path.glob("run/pieces/0*"))) < 8:
+        time.sleep(0.02)
+    driver.kill()
+    _, said = driver.communicate()
+    stamps = {place: place.stat().st_mtime_ns for place in tmp_path.glob("run/pieces/0*")}
+    assert 8 <= len(stamps) < 80, said
+    assert not (tmp_path / "sets.jsonl").exists()
+    done = helpers.nlgauge(*arguments, *kept_in, cwd=tmp_path, cache=cache)
+    assert done.code == 0, done.err
+    assert (tmp_path / "sets.jsonl").read_bytes() == (tmp_path / "undisturbed.jsonl").read_bytes()
+    assert len(list(tmp_path.glob("run/pieces/0*"))) == 80
+    assert all(place.stat().st_mtime_ns == stamp for place, stamp in stamps.items())
+
+
 COUNTED = [*VARIANTS, "compression:over=corpus", "ead:n=1-2"]
 KINDS = {name: metric_class(name) for name in dict.fromkeys(spec.partition(":")[0] for spec in COUNTED)}
 
 
 def kind_of(spec: str) -> str:
-    """Which file a metric is tried on: sets or single texts with references, few of them when a model is needed."""
+    """Which file a metric is tried on: sets or single texts with references, few of them when a model is needed.
+
+    Workers that need no model import no PyTorch, so metrics that do are kept together.
+    """
     kind = KINDS[spec.partition(":")[0]]
-    return f"{'few ' if kind.costly else ''}{'single' if kind.needs_references else 'sets'}"
+    slow = kind.costly or spec.endswith("=minilm")
+    return f"{'few ' if slow else ''}{'single' if takes_references(kind) else 'sets'}"
 
 
 @pytest.fixture(scope="module")
 def by_engine(
-    cluster: str, cross_encoder: Path, examples: Path, tmp_path_factory: pytest.TempPathFactory
+    cluster: str, metric_models: Path, judge: str, examples: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, Score]]:
     """Scores of all metrics with one process, two processes and two workers of a cluster, each with its own cache.
 
     Models have one thread everywhere, since sums of single-precision numbers depend on how threads share them.
     """
-    here = cross_encoder.parent
-    write_vectors(here / "vectors.txt", examples)
-    write_examples(examples, here)
+    write_examples(examples, metric_models)
     engines = {"one process": ("local", 1), "two processes": ("local", 2), "two on a cluster": (cluster, 2)}
     found: dict[str, dict[str, Score]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(here)
+        patch.chdir(metric_models)
         patch.setenv("NLGAUGE_THREADS", "1")
         for name, (engine, processes) in engines.items():
             patch.setenv("NLGAUGE_CACHE", str(tmp_path_factory.mktemp("cache")))
             found[name] = {}
             for kind in ("sets", "single", "few sets", "few single"):
                 specs = [spec for spec in COUNTED if kind_of(spec) == kind]
-                file = here / f"{kind}.jsonl"
+                file = metric_models / f"{kind}.jsonl"
                 how = RunOptions(
                     engine=engine, processes=processes, part_bytes=file.stat().st_size // 2, cache=False,
                     folder=tmp_path_factory.mktemp("run"),
                 )  # fmt: skip
-                scores = nlgauge.score(file.name, specs, interval=Interval(resamples=100), run=how)
+                metrics = [spec.replace("JUDGE", judge) for spec in specs]
+                scores = nlgauge.score(file.name, metrics, interval=Interval(resamples=100), run=how)
                 found[name].update(zip(specs, scores, strict=True))
     return found
 
 
-def write_vectors(place: Path, examples: Path) -> None:
-    rng = np.random.default_rng(3)
-    words = sorted({w for name in "ab" for w in (examples / f"system_{name}.jsonl").read_text().lower().split()})
-    place.write_text("".join(f"{word} {' '.join(map(str, rng.normal(size=4)))}\n" for word in words))
-
-
 def write_examples(examples: Path, folder: Path) -> None:
-    """Sets with a rating each, and their first responses with the other system's for references; few and more."""
+    """Sets with ratings, their first responses with the other system's for references, and few small ones of each."""
     ours, theirs = (
         [json.loads(line) for line in (examples / f"system_{name}.jsonl").read_text().splitlines()[:12]]
         for name in "ab"
     )
-    sets = [json.dumps({**row, "human": number % 5}) + "\n" for number, row in enumerate(ours)]
-    pairs = zip(ours, theirs, strict=True)
-    rows = [{"id": a["id"], "text": a["responses"][0], "references": b["responses"]} for a, b in pairs]
-    single = [json.dumps(row) + "\n" for row in rows]
-    for name, lines in (("sets", sets), ("single", single)):
-        (folder / f"{name}.jsonl").write_text("".join(lines))
-        (folder / f"few {name}.jsonl").write_text("".join(lines[:3]))
+    sets = [{**row, "human": number % 5} for number, row in enumerate(ours)]
+    single = [
+        {"id": a["id"], "context": a["context"], "text": a["responses"][0], "references": b["responses"]}
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+    small = [{**row, "responses": row["responses"][:4]} for row in sets[:3]]
+    files = {"sets": sets, "few sets": small, "single": single, "few single": single[:3]}
+    for name, rows in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_no_metric_is_left_out() -> None:
+    assert set(_BUILT_IN) <= set(KINDS)
 
 
 @pytest.mark.parametrize("spec", COUNTED)
@@ -230,6 +224,11 @@ def wait_for_calls(calls: Path, number: int, run: subprocess.Popen[str]) -> list
     return sorted(place.name for place in calls.iterdir())
 
 
+def workers_in(calls: Path) -> set[int]:
+    """Processes that have begun to work."""
+    return {int(place.name.partition("-")[0]) for place in calls.iterdir()}
+
+
 def test_a_worker_killed_in_the_middle_changes_nothing(
     cluster: str, sets: Path, expected: list[object], tmp_path: Path
 ) -> None:
@@ -240,8 +239,6 @@ def test_a_worker_killed_in_the_middle_changes_nothing(
     os.kill(victim, signal.SIGKILL)
     out, err = run.communicate(timeout=120)
     assert json.loads(out) == json.loads(json.dumps(expected)), err
-    workers = {place.name.partition("-")[0] for place in (tmp_path / "calls").iterdir()}
-    assert len(workers) > 2  # another one took its place
     assert len(called) < len(list((tmp_path / "calls").iterdir()))
 
 
@@ -295,6 +292,43 @@ def test_a_worker_with_another_version_is_refused(cluster: str, sets: Path, monk
         ClusterError, match=r"has NLGauge .*, and this process 0\.0\.1.*install one version on all nodes"
     ):
         scored(sets, on(cluster))
+
+
+def test_every_worker_has_a_gpu_of_its_own_where_models_run_there(
+    cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_pool(cluster, 2, Scratch(tmp_path)) as pool:
+        assert {gpus for _, gpus in finished(pool, visible_gpus, [0.2] * 8)} == {"none"}
+    monkeypatch.setenv("NLGAUGE_DEVICE", "cuda")
+    with open_pool(cluster, 2, Scratch(tmp_path)) as pool:
+        assert {gpus for _, gpus in finished(pool, visible_gpus, [0.2] * 8)} == {"0", "1"}
+    refused = pytest.raises(ClusterError, match=r"--workers 3, and the Ray cluster has 2 GPUs \(--device cuda\)")
+    with refused, open_pool(cluster, 3, Scratch(tmp_path)):
+        pass
+
+
+def visible_gpus(seconds: float) -> str:
+    time.sleep(seconds)
+    return os.environ.get("CUDA_VISIBLE_DEVICES") or "none"
+
+
+def test_a_node_that_is_lost_changes_nothing(
+    variables: dict[str, str], sets: Path, expected: list[object], tmp_path: Path
+) -> None:
+    """Two nodes of a core each, one of which is killed with all its processes; the other one does the rest."""
+    calls, one_core = tmp_path / "calls", "--num-cpus=1"
+    with head_node(variables, one_core) as head, node(variables, f"--address={head}", one_core) as second:
+        wait_for_cores(variables, head, 2)
+        run = start_program(head, sets, tmp_path / "run", calls)
+        while run.poll() is None and len(workers_in(calls)) < 2:
+            time.sleep(0.02)
+        lost = {process.pid for process in psutil.Process(second.pid).children(recursive=True)} & workers_in(calls)
+        os.killpg(second.pid, signal.SIGKILL)
+        done = len(list(calls.iterdir()))
+        out, err = run.communicate(timeout=120)
+    assert len(lost) == 1, err
+    assert json.loads(out) == json.loads(json.dumps(expected)), err
+    assert done < len(list(calls.iterdir()))
 
 
 def test_more_workers_than_cores_are_refused(cluster: str, sets: Path) -> None:

@@ -22,18 +22,24 @@ _SECONDS_TO_START = 120.0
 
 
 class RayPool(Pool[Any]):
-    """Actors of one core each. A dead one is not restarted by Ray but replaced here, so that its value is known."""
+    """Actors of one core each, and of one GPU each where models run on `cuda`.
+
+    A dead one is not restarted by Ray but replaced here, so that its value is known.
+    """
 
     def __init__(self, ray: Any, workers: int, scratch: Scratch) -> None:
-        cores = int(ray.cluster_resources().get("CPU", 0))
-        if workers > cores:
+        there = ray.cluster_resources()
+        cores, gpus = int(there.get("CPU", 0)), int(there.get("GPU", 0))
+        on_gpus = os.environ.get("NLGAUGE_DEVICE") == "cuda"
+        most, what = (min(cores, gpus), "GPUs (--device cuda)") if on_gpus else (cores, "cores")
+        if max(1, workers) > most:
             raise ClusterError(
-                f"--workers {workers}, and the Ray cluster has {cores} cores; expected a core for each worker"
+                f"--workers {workers}, and the Ray cluster has {most} {what}; expected one for each worker"
             )
-        super().__init__(workers or max(1, cores))
+        super().__init__(workers or most)
         self._ray, self._scratch = ray, scratch
         ray.cloudpickle.register_pickle_by_value(ray_worker)
-        self._kind = ray.remote(max_restarts=0, num_cpus=1)(ray_worker.RayWorker)
+        self._kind = ray.remote(max_restarts=0, num_cpus=1, num_gpus=int(on_gpus))(ray_worker.RayWorker)
         ours = {name: value for name, value in os.environ.items() if name.startswith("NLGAUGE_")}
         self._variables = {**ours, **thread_limits(self.workers, cores)}
         self._references: dict[Any, tuple[Any, int]] = {}
