@@ -1,11 +1,14 @@
 """Kill a run at random moments, let it go on, and compare with the undisturbed one, twenty times over.
 
-python benchmarks/kills.py [--times 20] [--engine local|ray|HOST:PORT] [--seed 0]
+python benchmarks/kills.py [--times 20] [--engine local|ray] [--seed 0]
+
+With `ray`, all runs are on one cluster of two cores, which is started for them.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,6 +22,7 @@ if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
 from tests.engine import write_sets  # noqa: E402 - after the path
+from tests.ray_nodes import head_node, shared_variables  # noqa: E402
 
 
 def start(file: Path, folder: Path, engine: str) -> subprocess.Popen[str]:
@@ -31,30 +35,44 @@ def start(file: Path, folder: Path, engine: str) -> subprocess.Popen[str]:
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--times", type=int, default=20)
-    asked.add_argument("--engine", default="local")
+    asked.add_argument("--engine", choices=["local", "ray"], default="local")
     asked.add_argument("--seed", type=int, default=0)
     options = asked.parse_args()
-    rng = np.random.default_rng(options.seed)
+    if options.engine == "local":
+        kill(options.times, "local", options.seed)
+        return
+    variables = shared_variables()
+    os.environ.update(variables)
+    with head_node(variables, "--num-cpus=2") as address:
+        kill(options.times, address, options.seed)
+
+
+def kill(times: int, engine: str, seed: int) -> None:
+    """Run, kill, run again, compare."""
+    rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as work:
         file = write_sets(Path(work) / "sets.jsonl", 600)
-        start(file, Path(work) / "warm", options.engine).communicate()  # kernels are compiled now
+        start(file, Path(work) / "warm", engine).communicate()  # kernels are compiled now
         began = time.monotonic()
-        expected = start(file, Path(work) / "undisturbed", options.engine).communicate()[0]
+        expected = start(file, Path(work) / "undisturbed", engine).communicate()[0]
         whole = time.monotonic() - began
         print(f"undisturbed: {whole:.1f} s, {expected[:100]}...", flush=True)
         done = tried = 0
-        while done < options.times:
+        while done < times:
             tried += 1
             folder = Path(work) / f"run-{tried}"
             moments = [float(moment) * whole for moment in rng.uniform(0.1, 0.9, 2)]
-            killed = [moment for moment in moments if kill_after(moment, file, folder, options.engine)]
+            killed = [moment for moment in moments if kill_after(moment, file, folder, engine)]
             if not killed:
                 continue  # it was over before its time
-            pieces = len(list((folder / "pieces").glob("[0-9]*")))
-            found = start(file, folder, options.engine).communicate()[0]
+            pieces, shares = (len(list((folder / "pieces").glob(names))) for names in ("[0-9]*", "share-*"))
+            found = start(file, folder, engine).communicate()[0]
             done += 1
             after = ", ".join(f"{moment:.1f} s" for moment in killed)
-            print(f"{done}: killed after {after}, {pieces} pieces kept; equal: {found == expected}", flush=True)
+            print(
+                f"{done}: killed after {after}, {pieces} pieces and {shares} shares kept; equal: {found == expected}",
+                flush=True,
+            )
             if found != expected:
                 raise SystemExit(1)
 
