@@ -28,11 +28,12 @@ def free_port() -> int:
 
 
 def shared_variables() -> dict[str, str]:
-    """What nodes and drivers share: a token of our own, and where the code of NLGauge and of the tests is."""
+    """What nodes and drivers share: a token of our own, where the code of NLGauge and of the tests is, and patience."""
     return {
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": uuid.uuid4().hex,
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "120",
         "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT), *sys.path]),
     }
 

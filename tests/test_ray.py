@@ -286,6 +286,16 @@ def test_a_cluster_that_does_not_answer_is_a_clear_error(sets: Path, cluster: st
         assert time.monotonic() - began < 20
 
 
+def test_a_client_at_the_wrong_port_is_refused_and_leaves_nothing_behind(
+    cluster: str, sets: Path, expected: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("INITIAL_TIMEOUT_SEC", "MAX_TIMEOUT_SEC"):
+        monkeypatch.setattr(f"ray.util.client.worker.{limit}", 1)
+    with pytest.raises(ClusterError, match=r"cannot be joined: .* wants the port of the cluster's client server"):
+        scored(sets, on(f"ray://{cluster}"))
+    assert scored(sets, on(cluster)) == expected
+
+
 def test_a_worker_with_another_version_is_refused(cluster: str, sets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_pool, "__version__", "0.0.1")
     with pytest.raises(

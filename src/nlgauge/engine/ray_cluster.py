@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -78,29 +79,46 @@ def _connect(ray: Any, address: str, quietly: dict[str, Any]) -> None:
             f"no Ray cluster answers at {address} ({error.strerror or error}); expected `ray start --head` to have "
             "been run there, and the port to be open; --engine ray starts a cluster on this machine"
         ) from error
-    try:
-        ray.init(address=address, **quietly)
-    except (RuntimeError, ConnectionError, ValueError) as error:
-        raise _refused(address, error) from error
+    for again in (True, False):
+        try:
+            _init(ray, address, quietly)
+            return
+        except Exception as error:  # Ray has errors of many kinds for this, and even failed assertions
+            # a cluster starts a process for each client, which may take too long on a busy node
+            if not (again and isinstance(error, ConnectionAbortedError)):
+                raise _refused(address, error) from error
 
 
 def _joined(ray: Any, quietly: dict[str, Any]) -> bool:
     """Whether a cluster runs on this machine, now joined."""
     try:
-        ray.init(address="auto", **quietly)
+        _init(ray, "auto", quietly)
     except ConnectionError:
         return False
-    except RuntimeError as error:
+    except Exception as error:
         raise _refused("this machine", error) from error
     return True
+
+
+def _init(ray: Any, address: str, quietly: dict[str, Any]) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the error says it, too
+            ray.init(address=address, **quietly)
+    except Exception:
+        ray.shutdown()  # else Ray takes this process for a client, though it is connected to nothing
+        raise
 
 
 def _refused(address: str, error: Exception) -> ClusterError:
     said = " ".join(str(error).split())
     if "ersion mismatch" in said:
         return ClusterError(f"the Ray cluster at {address} is of another version: {said}; install the same on both")
+    said = said[:500] or type(error).__name__
+    if said == "ray client connection timeout":
+        said += " (ray:// wants the port of the cluster's client server, which is 10001 unless it was told otherwise)"
     return ClusterError(
-        f"the Ray cluster at {address} cannot be joined: {said[:500]}; if it asks for a "
+        f"the Ray cluster at {address} cannot be joined: {said}; if it asks for a "
         "token, set RAY_AUTH_MODE=token here too, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the same token"
     )
 

@@ -38,11 +38,13 @@ class Stats(Protocol):
 class Shares:
     """Work that workers can share out: `work(number)` for every number below `count`, in whatever order.
 
-    `work` can be pickled, and what it returns can be written to a run's folder.
+    `work` can be pickled, and what it returns can be written to a run's folder. `gather` makes statistics of all that
+    was returned, in the order of the numbers.
     """
 
     work: Callable[[int], Any]
     count: int
+    gather: Callable[[Sequence[Any]], Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,18 +78,17 @@ class Metric(ABC):
         """The score that statistics amount to, with an interval when asked for."""
 
     def shares(self, stats: Any) -> Shares | None:  # noqa: ARG002 - for subclasses
-        """What has to be done between merging and `finish`, where several workers can do it; None when all is done."""
-        return None
+        """What has to be done between merging and `finish`, where several workers can do it; None when all is done.
 
-    def with_shares(self, stats: Any, done: Sequence[Any]) -> Any:
-        """The statistics with what all shares came to; `shares` may ask for another round."""
-        raise NotImplementedError(f"{self.name} shares out work and does not say what becomes of it")
+        It is asked again about the statistics that were gathered, and may have another round to do.
+        """
+        return None
 
     def completed(self, stats: Any) -> Any:
         """The statistics once this process has done whatever the workers have not."""
         while (shares := self.shares(stats)) is not None:
             with ThreadPoolExecutor(1 if self.costly else 2) as pool:
-                stats = self.with_shares(stats, list(pool.map(shares.work, range(shares.count))))
+                stats = shares.gather(list(pool.map(shares.work, range(shares.count))))
         return stats
 
     @property

@@ -108,11 +108,9 @@ class Compression(SetMetric):
 
     def shares(self, stats: Any) -> Shares | None:
         """The blocks of a corpus that are to be compressed."""
-        return Shares(partial(self._sizes, stats), self.blocks) if isinstance(stats, SortedTexts) else None
-
-    def with_shares(self, stats: SortedTexts, done: Sequence[tuple[int, int]]) -> Packed:
-        """The bytes of all blocks."""
-        return Packed(len(stats), sum(before for before, _ in done), sum(after for _, after in done))
+        if not isinstance(stats, SortedTexts):
+            return None
+        return Shares(partial(self._sizes, stats), self.blocks, partial(_packed, len(stats)))
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or the ratio of the corpus."""
@@ -140,6 +138,10 @@ class Compression(SetMetric):
         """Bytes that `size` bytes take when compressed; how they are cut into pieces does not matter."""
         packer = _PACKERS[self.by](size)
         return sum(len(packer.compress(data)) for data in pieces) + len(packer.flush())
+
+
+def _packed(texts: int, sizes: Sequence[tuple[int, int]]) -> Packed:
+    return Packed(texts, sum(before for before, _ in sizes), sum(after for _, after in sizes))
 
 
 def _lines(texts: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -267,22 +267,14 @@ class Mauve(Metric):
     def shares(self, stats: Any) -> Shares | None:
         """Drawing from blocks of texts and reading the references; then embedding what was drawn."""
         if isinstance(stats, SortedTexts):
-            return Shares(partial(self._draw, stats), stats.blocks + 1)
+            return Shares(partial(self._draw, stats), stats.blocks + 1, partial(self._drawn, stats))
         if isinstance(stats, FeatureStats):
-            return Shares(partial(self._draw, None), 1)
+            return Shares(partial(self._draw, None), 1, lambda done: Drawn(stats, done[0], len(stats)))
         if isinstance(stats, Drawn):
             pieces = stats.pieces()
-            return Shares(partial(_embedded, self.model, pieces), len(pieces))
+            embed = partial(_embedded, self.model, pieces)
+            return Shares(embed, len(pieces), lambda done: stats.with_features(np.concatenate(done)))
         return None
-
-    def with_shares(self, stats: Any, done: Sequence[Any]) -> Drawn | Features:
-        """The texts that were drawn, or their features."""
-        if isinstance(stats, SortedTexts):
-            drawn = pl.Series(draw(done[:-1], self._most(stats)), dtype=pl.String)
-            return Drawn(drawn, done[-1], len(stats))
-        if isinstance(stats, FeatureStats):
-            return Drawn(stats, done[0], len(stats))
-        return cast("Drawn", stats).with_features(np.concatenate(done))
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:  # noqa: ARG002 - there is none
         """The area under the curve; references are P and the system is Q."""
@@ -311,6 +303,10 @@ class Mauve(Metric):
         if stats is not None and number < stats.blocks:
             return stats.candidates(number, self._most(stats), self.seed)
         return self._reference_texts()
+
+    def _drawn(self, texts: SortedTexts, done: Sequence[Any]) -> Drawn:
+        *blocks, references = done
+        return Drawn(pl.Series(draw(blocks, self._most(texts)), dtype=pl.String), references, len(texts))
 
     def _most(self, texts: SortedTexts) -> int:
         return self.sample or len(texts)

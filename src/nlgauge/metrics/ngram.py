@@ -128,11 +128,13 @@ class NgramMeasure(TokenOptions, SetMetric):
     def shares(self, stats: Any) -> Shares | None:
         """The slices of a census that are to be counted."""
         grams = stats.grams if isinstance(stats, CorpusStats) else None
-        return Shares(grams.count_slice, grams.slices) if isinstance(grams, Census) and not grams.counted else None
+        if not isinstance(grams, Census) or grams.counted:
+            return None
 
-    def with_shares(self, stats: Any, done: Sequence[Any]) -> CorpusStats:
-        """The census with its slices counted."""
-        return CorpusStats(stats.texts, replace(stats.grams, counted=tuple(done)))
+        def gather(done: Sequence[Any]) -> CorpusStats:
+            return CorpusStats(stats.texts, replace(grams, counted=tuple(done)))
+
+        return Shares(grams.count_slice, grams.slices, gather)
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or the corpus' value."""

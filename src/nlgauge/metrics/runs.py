@@ -329,7 +329,7 @@ def _shared(run: RunFolder, name: str, metric: Metric, stats: Any, pool: Pool[An
             with progress_bar(f"finishing {metric.name}", shares.count, show=progress) as advance:
                 for done, _ in enumerate(finished(pool, DoShare(run, here, shares.work), missing), 1):
                     advance(shares.count - len(missing) + done)
-        stats = metric.with_shares(stats, [run.load(_share_name(here, number)) for number in range(shares.count)])
+        stats = shares.gather([run.load(_share_name(here, number)) for number in range(shares.count)])
         rounds += 1
     return stats
 

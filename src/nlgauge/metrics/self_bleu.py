@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import add
@@ -92,12 +92,8 @@ class SelfBleu(TokenOptions, SetMetric):
         if not isinstance(stats, TextNgrams):
             return None
         if not stats.matched:
-            return Shares(stats.match_slice, stats.slices)
-        return Shares(partial(self._sum_of_run, stats, *stats.lengths()), len(stats.runs))
-
-    def with_shares(self, stats: TextNgrams, done: Sequence[Any]) -> TextNgrams | ExactSum:
-        """The n-grams with their matches, or the sum over all texts."""
-        return reduce(add, done) if stats.matched else replace(stats, matched=tuple(done))
+            return Shares(stats.match_slice, stats.slices, lambda done: replace(stats, matched=tuple(done)))
+        return Shares(partial(self._sum_of_run, stats, *stats.lengths()), len(stats.runs), partial(reduce, add))
 
     def _sum_of_run(self, stats: TextNgrams, known: Array, often: Array, number: int) -> ExactSum:
         from nlgauge.text.match_kernels import corpus_bleu_of_texts
