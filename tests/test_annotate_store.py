@@ -105,8 +105,8 @@ def units(count: int) -> list[Unit]:
     return [unit(f"item-{number}") for number in range(count)]
 
 
-def new_study(store: Store, count: int = 4, **settings: Any) -> Study:
-    return store.create_study("first", FORM, units(count), StudySettings(**settings))
+def new_study(store: Store, count: int = 4, name: str = "first", **settings: Any) -> Study:
+    return store.create_study(name, FORM, units(count), StudySettings(**settings))
 
 
 def joined(store: Store, study: Study, name: str) -> Rater:
@@ -217,6 +217,19 @@ def test_many_raters_at_once_fill_every_unit_exactly(store: Store) -> None:
     pairs = Counter((one.unit_id, one.rater_id) for one in store.snapshot(study).assignments)
     assert set(pairs.values()) == {1}
     check_counters(store, study)
+
+
+def test_raters_who_compete_for_the_last_units_do_not_wait_in_a_circle(store: Store) -> None:
+    for number in range(20):
+        study = new_study(store, 6, f"study {number}", raters=3)
+
+        def work(rater: Rater, study: Study = study) -> None:
+            while isinstance(found := store.lease(study, rater), Lease):
+                finish(store, found)
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(work, [joined(store, study, f"worker {k}") for k in range(16)]))
+        assert valid_per_unit(store, study) == [3] * 6
 
 
 def test_one_rater_in_many_tabs_gets_one_lease(store: Store) -> None:

@@ -2,7 +2,8 @@
 
 Everything here runs inside a transaction of the store. A unit's column `taken` counts its leased, submitted and valid
 assignments, so that no lease reads more than a few rows of an index. Rows are locked in one order everywhere, so that
-writers on PostgreSQL never wait in a circle: study, rater, assignments by id, units by id. SQLite has one writer.
+writers on PostgreSQL never wait in a circle: study, rater, assignments by id, units by id; whoever looks for a unit waits
+for none. SQLite has one writer.
 """
 
 from __future__ import annotations
@@ -90,6 +91,10 @@ _HELD = _held_statement()
 _WORK_SO_FAR = _work_statement()
 
 
+class OthersTaking(Exception):
+    """Others are taking all the units that are left at this moment: the transaction ends here, to be tried again."""
+
+
 def point(order_seed: int, position: int, purpose: str = "unit") -> int:
     """A number from 0 to 2^31 - 2 that depends on the rater's recorded seed and on how many assignments came before."""
     digest = hashlib.blake2b(f"{order_seed}:{purpose}:{position}".encode(), digest_size=8).digest()
@@ -105,7 +110,10 @@ def is_turn(order_seed: int, position: int, every: int, purpose: str) -> bool:
 def lease(
     connection: Connection, study: Study, rater_id: int, at: float, *, may_expire: bool
 ) -> Lease | Finished | Rejected | None:
-    """What a rater works on next. None, where leases may expire: some have run out and should be ended first."""
+    """What a rater works on next. None, where leases may expire: some have run out and should be ended first.
+
+    `OthersTaking` where nothing can be said before others are done with what they are at.
+    """
     state = connection.execute(
         sa.select(schema.study.c.state).where(schema.study.c.id == study.id).with_for_update(read=True)
     ).scalar_one()
@@ -379,15 +387,22 @@ def qualification_unit(connection: Connection, study_id: int, tries: int) -> tup
 def _needed(
     connection: Connection, study_id: int, kind: str, rater: Row[Any], position: int, below: int | None
 ) -> int | None:
-    """Units that others are taking at this moment are passed over at first, and waited for only if no other is left."""
-    for skip_locked in (True, False) if connection.dialect.name != "sqlite" else (False,):
+    """A unit, locked. Those that others are taking at this moment are passed over and never waited for.
+
+    PostgreSQL keeps the lock of a unit that turned out to be taken when it was looked at again, so that two raters who
+    waited could hold what the other one waits for.
+    """
+    start = point(rater.order_seed, position)
+    for lock in (True, False):
         level = -1
         while (level := _next_level(connection, study_id, kind, level, below)) >= 0:
-            start = point(rater.order_seed, position)
+            values = {"study": study_id, "kind": kind, "level": level, "rater": rater.id, "start": start}
             for after in (True, False):
-                found = _first(connection, study_id, kind, level, rater.id, start, after, skip_locked)
+                found = connection.execute(_first_statement(after, lock), values).scalar()
+                if found is not None and not lock:
+                    raise OthersTaking
                 if found is not None:
-                    return found
+                    return int(found)
     return None
 
 
@@ -398,27 +413,12 @@ def _next_level(connection: Connection, study_id: int, kind: str, above: int, be
     return -1 if found is None else int(found)
 
 
-def _first(
-    connection: Connection,
-    study_id: int,
-    kind: str,
-    level: int,
-    rater_id: int,
-    start: int,
-    after: bool,
-    skip_locked: bool,
-) -> int | None:
-    values = {"study": study_id, "kind": kind, "level": level, "rater": rater_id, "start": start}
-    found = connection.execute(_first_statement(after, skip_locked), values).scalar()
-    return None if found is None else int(found)
-
-
 @cache
-def _first_statement(after: bool, skip_locked: bool) -> sa.Select[Any]:
+def _first_statement(after: bool, lock: bool) -> sa.Select[Any]:
     unit, mine = schema.unit, schema.assignment
     start = sa.bindparam("start", type_=sa.Integer)
     had = sa.exists().where(mine.c.unit_id == unit.c.id, mine.c.rater_id == sa.bindparam("rater"))
-    return (
+    query = (
         sa.select(unit.c.id)
         .where(
             unit.c.study_id == sa.bindparam("study"),
@@ -429,8 +429,8 @@ def _first_statement(after: bool, skip_locked: bool) -> sa.Select[Any]:
         )
         .order_by(unit.c.shuffle)
         .limit(1)
-        .with_for_update(of=unit, skip_locked=skip_locked, key_share=True)
     )
+    return query.with_for_update(of=unit, skip_locked=True, key_share=True) if lock else query
 
 
 def is_open(connection: Connection, assignment_id: int, rater_id: int, at: float) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import math
 import random
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from typing import Any
@@ -51,6 +52,9 @@ __all__ = [
     "Answer", "Assignment", "AuditEntry", "Finished", "Lease", "LoginOutcome", "Rater", "Rejected", "Snapshot", "Store",
     "Study", "StudySettings", "StudyUnit", "SubmitOutcome", "Verdict",
 ]  # fmt: skip
+
+
+_SECONDS_FOR_OTHERS = 20.0
 
 
 class Store(logins.Researchers):
@@ -192,15 +196,27 @@ class Store(logins.Researchers):
 
     def lease(self, study: Study, rater: Rater) -> Lease | Finished | Rejected:
         """What the rater works on next: an open lease is continued, else the unit that needs ratings most."""
-        with self._write() as connection:
-            found = assigning.lease(connection, study, rater.id, self.now(), may_expire=True)
+        found = self._lease(study, rater, may_expire=True)
         if found is None:
             self._expire(study.id)
-            with self._write() as connection:
-                found = assigning.lease(connection, study, rater.id, self.now(), may_expire=False)
+            found = self._lease(study, rater, may_expire=False)
         if found is None:
             raise AssertionError("a lease was put off twice")
         return found
+
+    def _lease(self, study: Study, rater: Rater, *, may_expire: bool) -> Lease | Finished | Rejected | None:
+        until = time.monotonic() + _SECONDS_FOR_OTHERS
+        while True:
+            try:
+                with self._write() as connection:
+                    return assigning.lease(connection, study, rater.id, self.now(), may_expire=may_expire)
+            except assigning.OthersTaking as error:
+                if time.monotonic() > until:
+                    raise DataError(
+                        f"all units that are left are locked since {_SECONDS_FOR_OTHERS:.0f} seconds; expected others "
+                        "to be done with them in no time: is the database stuck?"
+                    ) from error
+                time.sleep(random.uniform(0.005, 0.02))
 
     def take_unit(self, study: Study, rater: Rater, unit_id: int, leased_at: float) -> Assignment:
         """The rater's assignment of a unit that somebody else gave them, such as a crowd platform.

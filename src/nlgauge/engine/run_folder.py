@@ -40,7 +40,7 @@ class RunFolder:
             for left in [self.folder / _SCRATCH, *(self.folder / _PIECES).glob(".*")]:
                 shutil.rmtree(left, ignore_errors=True)
             with _writing(self.folder):
-                (self.folder / _SCRATCH).mkdir()
+                (self.folder / _SCRATCH).mkdir(exist_ok=True)  # a worker that outlived its run may still write there
             try:
                 yield
             finally:
