@@ -2,7 +2,7 @@
 
 Everything here runs inside a transaction of the store. A unit's column `taken` counts its leased, submitted and valid
 assignments, so that no lease reads more than a few rows of an index. Rows are locked in one order everywhere, so that
-writers on PostgreSQL never wait in a circle: study, rater, assignments by id, units by id; whoever looks for a unit waits
+writers on PostgreSQL never wait in a circle: study, rater, assignments by id, units by id; who looks for a unit waits
 for none. SQLite has one writer.
 """
 
