@@ -51,7 +51,7 @@ def kill(times: int, engine: str, seed: int) -> None:
     """Run, kill, run again, compare."""
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as work:
-        file = write_sets(Path(work) / "sets.jsonl", 600)
+        file = write_sets(Path(work) / "sets.jsonl", 3000)
         start(file, Path(work) / "warm", engine).communicate()  # kernels are compiled now
         began = time.monotonic()
         expected = start(file, Path(work) / "undisturbed", engine).communicate()[0]
