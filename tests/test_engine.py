@@ -294,6 +294,27 @@ class TestParts:
         assert found[0].value == nlgauge.score(str(file), [metric])[0].value
         assert len(list((tmp_path / "run" / "pieces").glob("0*"))) == pieces
 
+    def test_small_shards_go_together_and_those_of_two_systems_do_not(self, tmp_path: Path) -> None:
+        for system in "ab":
+            (tmp_path / system).mkdir()
+            for number in range(30):
+                write_sets(tmp_path / system / f"{number:02}.jsonl", 5, seed=number + ord(system))
+        both = [str(tmp_path / "a"), str(tmp_path / "b")]
+        size = sum(file.stat().st_size for file in (tmp_path / "a").iterdir())
+        found = nlgauge.score(both, [Touchy(), *CORPUS], run=options(tmp_path / "run", part_bytes=size // 3))
+        assert numbers(found) == numbers(nlgauge.score(both, [Touchy(), *CORPUS]))
+        assert len(list((tmp_path / "run" / "pieces").glob("0*"))) in (6, 8)  # 3 or 4 of each
+
+    def test_a_poison_row_is_found_in_one_of_many_small_shards(self, tmp_path: Path) -> None:
+        for number in range(20):
+            write_sets(tmp_path / f"shard-{number:02}.jsonl", 5, poison=(3,) if number == 13 else (), seed=number)
+        source, whole = str(tmp_path / "*.jsonl"), 1 << 20
+        with pytest.raises(DataError, match=r"shard-13\.jsonl, line 4: a worker ended with exit code 3 twice"):
+            nlgauge.score(source, [Touchy()], run=options(tmp_path / "run", part_bytes=whole))
+        with pytest.warns(UserWarning, match=r"left out: .*shard-13\.jsonl, line 4"):
+            found = nlgauge.score(source, [Touchy()], run=options(tmp_path / "run", part_bytes=whole, on_error="skip"))
+        assert found[0].n == 99
+
     def test_parts_are_neither_too_many_nor_too_large(self) -> None:
         sizes = {size: part_bytes_for([Touchy()], size) for size in (1, 80 << 20, 1 << 30)}
         assert sizes == {1: 8 << 20, 80 << 20: 10 << 20, 1 << 30: PART_BYTES}

@@ -78,8 +78,10 @@ def test_self_bleu_equals_nltk_per_sentence(texts: list[list[str]], n: int, smoo
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-@given(one_set, st.integers(1, 4), st.booleans())
-def test_a_census_counts_as_a_counter_does_however_it_is_cut(texts: list[list[str]], cut: int, spill: bool) -> None:
+@given(one_set, st.integers(1, 4), st.booleans(), st.booleans())
+def test_a_census_counts_as_a_counter_does_however_it_is_cut(
+    texts: list[list[str]], cut: int, spill: bool, compact: bool
+) -> None:
     orders = (1, 2, 3, 5)
     lines = pl.Series([" ".join(tokens) for tokens in texts], dtype=pl.String)
     parts = [Census.of(SPACE(lines[i : i + cut]), orders, counts=True) for i in range(0, len(lines), cut)]
@@ -90,6 +92,9 @@ def test_a_census_counts_as_a_counter_does_however_it_is_cut(texts: list[list[st
             whole, unique = whole + part, unique + simple
             if spill:
                 whole, unique = whole.spilled(), unique.spilled()
+        if compact:
+            whole, unique = whole.compact(), unique.compact()
+            assert not spill or max(len(runs) for runs in whole.runs) == 1
         found, simple_found = whole.summarise(), unique.summarise()
     for n, summary, simple_summary in zip(orders, found, simple_found, strict=True):
         counts = Counter(slow.pooled(texts, n))
@@ -110,7 +115,7 @@ def test_a_grouped_census_knows_what_leaving_out_a_group_does(texts: list[list[s
         whole = parts[0]
         for part in parts[1:]:
             whole = whole + part
-        found = (whole.spilled() if spill else whole).summarise()
+        found = (whole.spilled().compact() if spill else whole).summarise()
     for n, summary in zip((1, 2), found, strict=True):
         for left_out in range(3):
             kept = slow.pooled([t for t, g in zip(texts, groups, strict=True) if g != left_out], n)

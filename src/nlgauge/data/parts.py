@@ -44,7 +44,7 @@ class Part:
     `source` is the file, `system` the place of its input in the list that was given, `shard` the number of the file
     among those of its input (0 for a file on its own), `index` the number of the part among all. `start` and `stop`
     are counted in `unit`: bytes of files of lines, rows of Parquet, else lines. `first_line` is the number of the line
-    (or row) at `start`. `identity` must be unchanged for a run to go on.
+    (or row) at `start`. `identity` must be unchanged for a run to go on. `size` is about how many bytes it has on disk.
     """
 
     source: Source
@@ -56,6 +56,7 @@ class Part:
     stop: int
     first_line: int
     identity: str
+    size: int
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """Chunks of this part's records, for `source.parse`."""
@@ -236,8 +237,10 @@ def parts_of(sources: Sequence[Source], part_bytes: int = PART_BYTES, map_functi
     counted: Iterator[_Counted] = iter(map_function(_count, blocks))
     parts: list[Part] = []
     for file, about in zip(files, surveyed, strict=True):
-        for unit, start, stop, first_line in _cuts(file.source, about, part_bytes, counted):
-            parts.append(Part(*file, len(parts), unit, start, stop, first_line, about.identity))
+        cuts = list(_cuts(file.source, about, part_bytes, counted))
+        for unit, start, stop, first_line in cuts:
+            size = about.size // len(cuts)
+            parts.append(Part(*file, len(parts), unit, start, stop, first_line, about.identity, size))
     return parts
 
 

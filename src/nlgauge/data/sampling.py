@@ -79,7 +79,7 @@ def take_sample(sources: Sequence[Source], *, pieces: int, seed: int, piece_byte
         for position, ((source, shard), size, end) in enumerate(zip(files, sizes, ends, strict=True)):
             inside = [place - (end - size) for place in places if end - size <= place < end]
             if inside:
-                part = Part(source, 0, shard, position, "bytes", 0, size, 1, "")
+                part = Part(source, 0, shard, position, "bytes", 0, size, 1, "", size)
                 found += _pieces(part, inside, piece_bytes)
     if not found:
         raise DataError("no records were found", file=sources[0].name)

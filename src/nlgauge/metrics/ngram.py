@@ -134,7 +134,7 @@ class NgramMeasure(TokenOptions, SetMetric):
         def gather(done: Sequence[Any]) -> CorpusStats:
             return CorpusStats(stats.texts, replace(grams, counted=tuple(done)))
 
-        return Shares(grams.count_slice, grams.slices, gather)
+        return Shares(grams.compact().count_slice, grams.slices, gather)
 
     def finish(self, stats: Any, interval: Interval | None = None) -> Score:
         """Mean over sets, or the corpus' value."""

@@ -41,20 +41,37 @@ T = TypeVar("T")
 _MOST_SKIPPED = 1000
 _WORTH_SHARING = 256 << 20
 _PARTS, _FEWEST_BYTES = 8, 8 << 20
+_MOST_FILES = 1024
 _PARTS_FOR_MODELS, _FEWEST_BYTES_FOR_MODELS = 1024, 16 << 10
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of the input, or a half of a half of one, under the name of its results."""
+    """A part of the input, several small ones that follow each other, or a half of these, under a name for the results.
+
+    The halves of `000007` are `000007-0` and `000007-1`, and so on.
+    """
 
     name: str
-    part: Part
+    parts: tuple[Part, ...]
+
+    @property
+    def whole(self) -> str:
+        """The name of the piece that this is a half of a half of."""
+        return self.name.partition("-")[0]
 
     def halves(self) -> tuple[Piece, Piece] | None:
         """Two pieces; None when this is a single row."""
-        cut = self.part.halves()
-        return None if cut is None else (Piece(f"{self.name}-0", cut[0]), Piece(f"{self.name}-1", cut[1]))
+        if len(self.parts) > 1:
+            middle = len(self.parts) // 2
+            return Piece(f"{self.name}-0", self.parts[:middle]), Piece(f"{self.name}-1", self.parts[middle:])
+        cut = self.parts[0].halves()
+        return None if cut is None else (Piece(f"{self.name}-0", cut[:1]), Piece(f"{self.name}-1", cut[1:]))
+
+    def check_unchanged(self) -> None:
+        """An error when one of the files is not what it was when it was cut."""
+        for part in self.parts:
+            part.check_unchanged()
 
 
 @dataclass(frozen=True)
@@ -79,17 +96,17 @@ class CollectPiece:
 
     def __call__(self, piece: Piece) -> int:
         """Collect and keep; returns the number of rows."""
-        part = piece.part
-        part.check_unchanged()
-        collect = CollectChunk(part.source, self.metrics, self.grouped, Cache() if self.cache else None)
-        merged: BySystem = {}
-        rows = 0
-        for chunk in part.chunks(self.chunk_bytes):
-            collected = collect(chunk)
-            merge(merged, collected.systems)
-            rows += collected.rows
-        part.check_unchanged()
-        self.run.save(piece.name, Kept({system: _compact(stats) for system, stats in merged.items()}, rows))
+        merging, rows = _InOrder(), 0
+        for part in piece.parts:
+            part.check_unchanged()
+            collect = CollectChunk(part.source, self.metrics, self.grouped, Cache() if self.cache else None)
+            for chunk in part.chunks(self.chunk_bytes):
+                collected = collect(chunk)
+                merging.add(collected.systems)
+                rows += collected.rows
+            part.check_unchanged()
+        kept = {system: _compact(stats) for system, stats in merging.whole().items()}
+        self.run.save(piece.name, Kept(kept, rows))
         return rows
 
 
@@ -123,9 +140,9 @@ def collected_by_parts(
             parts = _cut(sources, part_bytes, pool)
             run.begin(_settings(sources, metrics, grouped, part_bytes, parts))
             pool.use(CollectPiece(run, metrics, grouped, options.cache, options.chunk_bytes))
-            pieces = [Piece(f"{part.index:06}", part) for part in parts]
-            _Pieces(run, options, len(parts)).finish(pieces, pool)
-            found, skipped = _merged(run, parts, len(sources))
+            pieces = _pieces(parts, part_bytes)
+            _Pieces(run, options, len(pieces)).finish(pieces, pool)
+            found, skipped = _merged(run, pieces, len(sources))
             for source, systems in zip(sources, found, strict=True):
                 if not systems:
                     raise DataError("the file has no records", file=source.name)
@@ -153,6 +170,21 @@ def _cut(sources: Sequence[Source], part_bytes: int, pool: Pool[Any]) -> list[Pa
     return parts_of(sources, part_bytes, lambda function, values: _in_order(pool, function, values))
 
 
+def _pieces(parts: Sequence[Part], part_bytes: int) -> list[Piece]:
+    """Parts, the small ones that follow each other in one input together, since each piece costs some milliseconds."""
+    together: list[list[Part]] = []
+    size = 0
+    for part in parts:
+        last = together[-1] if together else []
+        fits = last and last[0].system == part.system and size + part.size <= part_bytes and len(last) < _MOST_FILES
+        if not fits:
+            together.append([])
+            size = 0
+        together[-1].append(part)
+        size += part.size
+    return [Piece(f"{number:06}", tuple(some)) for number, some in enumerate(together)]
+
+
 def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[Any]) -> list[T]:
     """All results, in the order of the values."""
     done = dict(finished(pool, function, list(values)))
@@ -178,8 +210,8 @@ def _settings(
 class _Pieces:
     """Brings all pieces to an end: those that fail are tried again, cut in two, and at last named or left out."""
 
-    def __init__(self, run: RunFolder, options: RunOptions, parts: int) -> None:
-        self._run, self._options, self._parts = run, options, parts
+    def __init__(self, run: RunFolder, options: RunOptions, count: int) -> None:
+        self._run, self._options, self._count = run, options, count
         self._waiting: deque[Piece] = deque()
         self._failed_once: set[str] = set()
         self._skipped = 0
@@ -189,7 +221,7 @@ class _Pieces:
         self._waiting = deque(piece for part in pieces for piece in self._unfinished(part))
         under_way: dict[int, Piece] = {}
         rows, began = 0, time.monotonic()
-        with progress_bar("scoring", self._parts, show=self._options.progress) as advance:
+        with progress_bar("scoring", self._count, show=self._options.progress) as advance:
             while self._waiting or pool.under_way:
                 while self._waiting and pool.room:
                     piece = self._waiting.popleft()
@@ -200,10 +232,9 @@ class _Pieces:
                     rows += outcome.value
                 else:
                     self._failed(piece, outcome.error)
-                open_parts = {piece.part.index for piece in (*self._waiting, *under_way.values())}
                 rate = rows / max(1e-9, time.monotonic() - began)
-                done = self._parts - len(open_parts)
-                advance(done, f"{done} of {self._parts} parts, {rows:,} rows, {rate:,.0f} a second")
+                done = self._count - len({piece.whole for piece in (*self._waiting, *under_way.values())})
+                advance(done, f"{done} of {self._count} parts, {rows:,} rows, {rate:,.0f} a second")
 
     def _unfinished(self, piece: Piece) -> Iterator[Piece]:
         if not self._run.is_done(_cut_name(piece)):
@@ -217,11 +248,10 @@ class _Pieces:
         died = isinstance(error, WorkerDied)
         if not died and not isinstance(error, DataError):
             raise error
-        piece.part.check_unchanged()
+        piece.check_unchanged()
         if isinstance(error, DataError) and self._options.on_error == "stop":
             raise error
-        whole = "-" not in piece.name
-        if died and whole and piece.name not in self._failed_once:
+        if died and piece.name == piece.whole and piece.name not in self._failed_once:
             self._failed_once.add(piece.name)
             self._waiting.appendleft(piece)
             return
@@ -236,7 +266,7 @@ class _Pieces:
             self._leave_out(piece, error)
 
     def _leave_out(self, piece: Piece, error: Exception) -> None:
-        part = piece.part
+        (part,) = piece.parts
         if isinstance(error, DataError):
             bad = error.at(file=part.source.name, line=part.first_line)
         else:
@@ -263,14 +293,15 @@ def _cut_name(piece: Piece) -> str:
     return f"{piece.name}-cut"
 
 
-def _merged(run: RunFolder, parts: Sequence[Part], sources: int) -> tuple[list[BySystem], list[tuple[str, ...]]]:
+def _merged(run: RunFolder, pieces: Sequence[Piece], sources: int) -> tuple[list[BySystem], list[tuple[str, ...]]]:
     """Statistics of all pieces, added in the order of the input."""
     merging = [_InOrder() for _ in range(sources)]
     skipped: list[tuple[str, ...]] = [() for _ in range(sources)]
-    for part in parts:
-        for kept in _kept(run, f"{part.index:06}"):
-            merging[part.system].add(kept.systems)
-            skipped[part.system] += kept.skipped
+    for piece in pieces:
+        system = piece.parts[0].system
+        for kept in _kept(run, piece.name):
+            merging[system].add(kept.systems)
+            skipped[system] += kept.skipped
     return [one.whole() for one in merging], skipped
 
 

@@ -12,13 +12,14 @@ import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.engine.scratch import current_scratch
+from nlgauge.engine.scratch import Scratch, current_scratch
 from nlgauge.errors import DataError, OutputError
 from nlgauge.text.tokens import TokenTable
 
 _FEWEST_SLICES = 64
 _NGRAMS_A_SLICE = 1 << 24
 _RUNS_IN_MEMORY = 128
+_SMALL_FILE, _JOINED_BYTES = 2 << 20, 64 << 20
 _FEWEST_ROWS = 1 << 16
 _MOST_ROW_GROUPS = 1024
 
@@ -71,6 +72,13 @@ class StoredRun:
         offsets = np.searchsorted(frame["partition"].to_numpy(), np.arange(first, last + 1, dtype=np.uint16))
         marks = frame["mark"].to_numpy() if "mark" in frame.columns else np.zeros(0, np.uint8)
         return frame["key"].to_numpy(), marks, offsets
+
+    def loaded(self) -> Run:
+        """The same in memory."""
+        from nlgauge.text import corpus_kernels as kernels
+
+        keys, marks, offsets = self.partitions(0, kernels.PARTITIONS)
+        return Run(offsets, keys, marks)
 
 
 @dataclass(frozen=True)
@@ -183,18 +191,46 @@ class Census:
         )
         return replace(self, runs=tuple(stored))
 
+    def compact(self) -> Census:
+        """The same with small files joined, since every slice is read from every file; unchanged outside a run."""
+        scratch = current_scratch()
+        if scratch is None:
+            return self
+        with ThreadPoolExecutor(2) as pool:
+            return replace(self, runs=tuple(pool.map(lambda runs: self._compacted(runs, scratch), self.runs)))
+
+    def _compacted(self, runs: tuple[Run | StoredRun, ...], scratch: Scratch) -> tuple[Run | StoredRun, ...]:
+        sizes = {run: run.file.stat().st_size for run in runs if isinstance(run, StoredRun)}
+        small = [run for run, size in sizes.items() if size <= _SMALL_FILE]
+        kept: list[Run | StoredRun] = [run for run in runs if isinstance(run, Run) or sizes[run] > _SMALL_FILE]
+        while small:
+            some, held = list[StoredRun](), 0
+            while small and held < _JOINED_BYTES:
+                held += sizes[small[-1]]
+                some.append(small.pop())
+            if len(some) == 1:
+                kept += some
+            else:
+                kept.append(
+                    self._one([run.loaded() for run in some]).stored(scratch.new_file().with_suffix(".parquet"))
+                )
+        return tuple(kept)
+
     def _join(self, runs: tuple[Run | StoredRun, ...]) -> tuple[Run | StoredRun, ...]:
         """Runs in files, and all those in memory as one."""
-        from nlgauge.text import corpus_kernels as kernels
-
         kept = tuple(run for run in runs if isinstance(run, StoredRun))
         live = [run for run in runs if isinstance(run, Run)]
-        if not live or not any(len(run.keys) for run in live):
-            return (*kept, *live[:1])
+        return (*kept, self._one(live)) if live else kept
+
+    def _one(self, live: Sequence[Run]) -> Run:
+        from nlgauge.text import corpus_kernels as kernels
+
+        if not any(len(run.keys) for run in live):
+            return live[0]
         keys, marks, offsets = kernels.join_runs(*_stack(live, 0, kernels.PARTITIONS))
         if not self.groups and not self.counts:
             keys, offsets = kernels.drop_repeats(keys, offsets)
-        return (*kept, Run(offsets, keys, marks))
+        return Run(offsets, keys, marks)
 
     @property
     def slices(self) -> int:
