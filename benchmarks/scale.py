@@ -4,10 +4,12 @@ Texts are made on the fly, one shard of a million at a time, and removed at the 
 
     python benchmarks/scale.py growth --millions 1 10 50
     python benchmarks/scale.py workers --millions 10 --sentences 12000
+    python benchmarks/scale.py shards --files 1000
 
 `growth` scores ever larger corpora on one machine, prints memory over time, and exits with 1 unless the time from the
 smallest to the largest grows by at most 15% more than the number of texts, and is within 15% of a line. `workers`
-compares one and two Ray workers, and Ray with the local engine.
+compares one and two Ray workers, and Ray with the local engine. `shards` scores a million texts in one file and in
+many, and exits with 1 when many take more than twice as long.
 """
 
 from __future__ import annotations
@@ -202,20 +204,41 @@ def _afresh(work: Sequence[str], options: Sequence[str], folder: Path, variables
         return run([*work, *options, *kept], place=Path(place), variables=variables).seconds
 
 
+def shards(files: int, workers: int, folder: Path) -> bool:
+    """The same texts in one file and in many small ones."""
+    one = Path(str(write_shards(folder / "one", SHARD)).replace("*", "0000"))
+    lines = one.read_text(encoding="utf-8").splitlines(keepends=True)
+    many = folder / "many"
+    many.mkdir()
+    for number in range(files):
+        part = lines[SHARD * number // files : SHARD * (number + 1) // files]
+        (many / f"{number:06}.txt").write_text("".join(part), encoding="utf-8")
+    seconds = []
+    for place in (one, one, many):  # kernels are compiled in the first
+        work = [str(place), *_metrics(("distinct:over=corpus",))]
+        seconds.append(_afresh(work, ["--workers", str(workers)], folder, {}))
+    ratio = seconds[2] / seconds[1]
+    print(f"a million texts in 1 file {seconds[1]:.1f} s, in {files:,} {seconds[2]:.1f} s: {ratio:.2f}x (at most 2)")
+    return ratio <= 2
+
+
 def main() -> None:
-    """Run one of the two."""
+    """Run one of the three."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["growth", "workers"])
+    parser.add_argument("what", choices=["growth", "workers", "shards"])
     parser.add_argument("--millions", type=int, nargs="+", default=[])
     parser.add_argument("--sentences", type=int, default=12000)
     parser.add_argument("--work", nargs="+", choices=WORK, default=WORK, help="what `workers` does")
     parser.add_argument("--times", type=int, default=3, help="rounds of `workers`")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--files", type=int, default=1000, help="how many `shards` there are")
     parser.add_argument("--folder", type=Path, default=None, help="where texts and pieces go")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         if options.what == "growth":
             fine = growth(options.millions or [1, 10, 50], options.workers, Path(folder))
+        elif options.what == "shards":
+            fine = shards(options.files, options.workers, Path(folder))
         else:
             many = (options.millions or [10])[0]
             fine = workers(options.work, many, options.sentences, options.times, Path(folder))
