@@ -43,15 +43,15 @@ class RayWorker:
         """Apply this function from now on."""
         import pickle
 
-        from nlgauge.engine.scratch import use_scratch
-        from nlgauge.registry import load_plugins
-
         try:
+            from nlgauge.engine.scratch import use_scratch
+            from nlgauge.registry import load_plugins
+
             load_plugins()
             self._function = pickle.loads(function)  # noqa: S301 - from the process that started this one
+            use_scratch(pickle.loads(scratch))  # noqa: S301 - as above
         except Exception as error:  # noqa: BLE001 - said when there is work
             self._function, self._failure = None, f"the worker could not begin: {error!r}"
-        use_scratch(pickle.loads(scratch))  # noqa: S301 - as above
 
     def work(self, value: Any) -> Any:
         """An answer, as from every worker."""
