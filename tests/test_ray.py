@@ -150,6 +150,7 @@ def by_engine(
 ) -> dict[str, dict[str, Score]]:
     """Scores of all metrics with one process, two processes and two workers of a cluster, each with its own cache.
 
+    One process reads the file from beginning to end; the others read two parts or more and keep pieces in a folder.
     Models have one thread everywhere, since sums of single-precision numbers depend on how threads share them.
     """
     write_examples(examples, metric_models)
@@ -166,7 +167,7 @@ def by_engine(
                 file = metric_models / f"{kind}.jsonl"
                 how = RunOptions(
                     engine=engine, processes=processes, part_bytes=file.stat().st_size // 2, cache=False,
-                    folder=tmp_path_factory.mktemp("run"),
+                    folder=tmp_path_factory.mktemp("run") if processes > 1 else None,
                 )  # fmt: skip
                 metrics = [spec.replace("JUDGE", judge) for spec in specs]
                 scores = nlgauge.score(file.name, metrics, interval=Interval(resamples=100), run=how)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from nlgauge.data.chunks import CHUNK_BYTES
-from nlgauge.data.files import STDIN
+from nlgauge.data.chunks import CHUNK_BYTES, Chunk
+from nlgauge.data.files import STDIN, file_size, is_seekable
 from nlgauge.data.frames import is_frame, read_frame
+from nlgauge.data.parts import parts_of
 from nlgauge.data.reading import Source
 from nlgauge.data.shards import short_name
 from nlgauge.data.tables import Items, ResponseSets
@@ -117,7 +119,8 @@ def score(
 
             found, skipped = stack.enter_context(collected_by_parts(sources, made, grouped, options, scratch))
         else:
-            found = [_collect_source(source, made, grouped, options, scratch) for source in sources]
+            part_bytes = _part_bytes(sources, made, options)
+            found = [_collect_source(source, made, grouped, options, part_bytes, scratch) for source in sources]
         systems = list(_named(found, names))
         how = interval if interval_alone or len(systems) > 1 else None
         return [
@@ -164,8 +167,38 @@ def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[int, str, 
             yield place, called, stats
 
 
+def _part_bytes(sources: Sequence[Source], metrics: tuple[Metric, ...], options: RunOptions) -> int:
+    """The size of parts where models work and files can be cut, else 0.
+
+    What a model makes of a text depends a little on its neighbours in the batch, so that the same texts must be
+    together whether or not the run goes by parts; and progress is seen in a small file.
+    """
+    if not any(metric.costly for metric in metrics) or any(source.path == STDIN for source in sources):
+        return 0
+    from nlgauge.metrics.runs import part_bytes_for
+
+    return options.part_bytes or part_bytes_for(metrics, sum(source.size for source in sources))
+
+
+def _chunks(source: Source, part_bytes: int, chunk_bytes: int) -> Iterator[Chunk]:
+    """Chunks of a source; with `part_bytes`, those of its parts."""
+    if not part_bytes or not all(map(is_seekable, source.files)):
+        return source.chunks(chunk_bytes)
+    ends = [0, *accumulate(map(file_size, source.files))]
+    return (
+        replace(chunk, consumed=ends[max(0, part.shard - 1)] + chunk.consumed)
+        for part in parts_of([source], part_bytes)
+        for chunk in part.chunks(chunk_bytes)
+    )
+
+
 def _collect_source(
-    source: Source, metrics: tuple[Metric, ...], grouped: bool, options: RunOptions, scratch: Scratch
+    source: Source,
+    metrics: tuple[Metric, ...],
+    grouped: bool,
+    options: RunOptions,
+    part_bytes: int,
+    scratch: Scratch,
 ) -> BySystem:
     size = source.size if source.path != STDIN else None
     if options.one_set:
@@ -179,7 +212,7 @@ def _collect_source(
     merged: BySystem = {}
     total = None if source.format == "parquet" else size
     with progress_bar(f"scoring {source.name}", total, show=options.progress) as advance:
-        chunks = source.chunks(options.chunk_bytes)
+        chunks = _chunks(source, part_bytes, options.chunk_bytes)
         for collected in ordered_map(work, chunks, processes=processes, scratch=scratch):
             merge(merged, collected.systems)
             advance(collected.consumed)
