@@ -104,7 +104,7 @@ PartMb = Annotated[
     float,
     typer.Option(
         metavar="MB",
-        help="How much of the input is one part, with --run or Ray; 0: at most 64, less where models work.",
+        help="How much of the input is one part, with --run, Ray or models; 0: at most 64, less where models work.",
     ),
 ]
 OnError = Annotated[

@@ -136,7 +136,7 @@ def collected_by_parts(
     with run.held(), using_scratch(space):
         isolated = options.on_error == "skip"
         with open_pool(options.engine, options.processes, space, isolated=isolated) as pool:
-            part_bytes = options.part_bytes or part_bytes_for(metrics, sum(source.size for source in sources))
+            part_bytes = chosen_part_bytes(sources, metrics, options)
             parts = _cut(sources, part_bytes, pool)
             run.begin(_settings(sources, metrics, grouped, part_bytes, parts))
             pool.use(CollectPiece(run, metrics, grouped, options.cache, options.chunk_bytes))
@@ -150,6 +150,11 @@ def collected_by_parts(
         if any(skipped):
             run.note("skipped", [row for rows in skipped for row in rows])
         yield found, skipped
+
+
+def chosen_part_bytes(sources: Sequence[Source], metrics: Sequence[Metric], options: RunOptions) -> int:
+    """The size of parts that was asked for, or one that suits metrics and inputs."""
+    return options.part_bytes or part_bytes_for(metrics, sum(source.size for source in sources))
 
 
 def part_bytes_for(metrics: Sequence[Metric], size: int) -> int:

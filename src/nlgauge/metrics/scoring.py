@@ -42,7 +42,8 @@ class RunOptions:
 
     `engine` is `local`, `ray` or the address of a Ray cluster, whose workers are `processes` too (0: one a core). With
     `folder`, finished parts of some `part_bytes` (0: at most 64 MB, less where models work) are kept there, and the
-    same call goes on from them after any interruption, on either engine.
+    same call goes on from them after any interruption, on either engine. Where models work, files are cut into the
+    same parts without a folder, too.
     """
 
     processes: int = 0
@@ -175,9 +176,9 @@ def _part_bytes(sources: Sequence[Source], metrics: tuple[Metric, ...], options:
     """
     if not any(metric.costly for metric in metrics) or any(source.path == STDIN for source in sources):
         return 0
-    from nlgauge.metrics.runs import part_bytes_for
+    from nlgauge.metrics.runs import chosen_part_bytes
 
-    return options.part_bytes or part_bytes_for(metrics, sum(source.size for source in sources))
+    return chosen_part_bytes(sources, metrics, options)
 
 
 def _chunks(source: Source, part_bytes: int, chunk_bytes: int) -> Iterator[Chunk]:
