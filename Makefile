@@ -36,8 +36,10 @@ $(VENV)/.models: | $(VENV)/.installed
 	$(BIN)/nlgauge models fetch minilm smollm2
 	@touch $@
 
-$(VENV)/.installed-test: pyproject.toml scripts/test-packages | $(VENV)/.torch
+# The example of a plugin is installed as its users would, but for its one dependency, which is this checkout.
+$(VENV)/.installed-test: pyproject.toml scripts/test-packages examples/plugin/pyproject.toml | $(VENV)/.torch
 	$(BIN)/python -m pip install --quiet -e '.[models,nlp,annotate,docs,test,lint]'
+	$(BIN)/python -m pip install --quiet --no-deps -e examples/plugin
 	scripts/test-packages
 	@touch $@
 

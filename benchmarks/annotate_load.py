@@ -26,12 +26,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
+from nlgauge.annotate.database.store import Snapshot, StudySettings
 from nlgauge.annotate.exporting import ratings
-from nlgauge.annotate.forms import load_form
+from nlgauge.annotate.pages.signing import read_secret, sign_link
 from nlgauge.annotate.serving import opened_store, secret_file
-from nlgauge.annotate.signing import read_secret, sign_link
-from nlgauge.annotate.store import Snapshot, StudySettings
 from nlgauge.annotate.units import Item, Unit
+from nlgauge.data.human.forms import load_form
 
 STUDY, QUESTION, RATINGS = "load", "typicality", 3
 START_SECONDS, ANSWER_SECONDS = 60.0, 60.0

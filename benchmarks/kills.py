@@ -21,14 +21,14 @@ ROOT = Path(__file__).parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from tests.engine import write_sets  # noqa: E402 - after the path
+from tests.engine.fixtures import write_sets  # noqa: E402 - after the path
 from tests.ray_nodes import head_node, shared_variables  # noqa: E402
 
 
 def start(file: Path, folder: Path, engine: str) -> subprocess.Popen[str]:
     calls = folder.with_name(f"{folder.name}-calls")
     calls.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "tests.engine", str(file), str(folder), engine, "2", str(calls)]
+    command = [sys.executable, "-m", "tests.engine.fixtures", str(file), str(folder), engine, "2", str(calls)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 

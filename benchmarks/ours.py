@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nlgauge.data.tables import ResponseSets
+from nlgauge.engine.running import Running
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.cosine import CosineSimilarity
-from nlgauge.metrics.scoring import RunOptions, score
-from nlgauge.metrics.self_bleu import SelfBleu
+from nlgauge.metrics.diversity.cosine import CosineSimilarity
+from nlgauge.metrics.diversity.self_bleu import SelfBleu
+from nlgauge.scoring.scoring import score
 from peers.reporting import report, timed
 
 DISTINCT = "distinct:over=corpus,tok=space"
@@ -21,10 +22,10 @@ _TINY = ["a tiny text to warm up with", "another tiny text"]
 _REPEATS = 3
 
 
-def distinct(path: Path, run: RunOptions) -> None:
+def distinct(path: Path, run: Running) -> None:
     """File to number."""
     _, warm_up = timed(lambda: score([_TINY], [DISTINCT]))
-    scores, seconds = timed(lambda: score(str(path), [DISTINCT], run=run))
+    scores, seconds = timed(lambda: score(str(path), [DISTINCT], **vars(run)))
     report(seconds, value=scores[0].value, parts=dict(scores[0].parts), warm_up=warm_up)
 
 
@@ -58,8 +59,8 @@ def self_bleu(path: Path) -> None:
 def self_bleu_corpus(path: Path) -> None:
     """File to number, every text against all others, with the default budget of memory."""
     _, warm_up = timed(lambda: score([_TINY], [CORPUS_SELF_BLEU]))
-    run = RunOptions(processes=1, cache=False)
-    value, seconds = _median_time(lambda: score(str(path), [CORPUS_SELF_BLEU], run=run)[0].value)
+    run = Running(workers=1, cache=False)
+    value, seconds = _median_time(lambda: score(str(path), [CORPUS_SELF_BLEU], **vars(run))[0].value)
     report(seconds, value=value, warm_up=warm_up)
 
 
@@ -71,8 +72,8 @@ def _median_time(function: Callable[[], float]) -> tuple[float, float]:
 if __name__ == "__main__":
     case, file = sys.argv[1], Path(sys.argv[2])
     {
-        "distinct": lambda: distinct(file, RunOptions(processes=1, cache=False)),
-        "distinct-default": lambda: distinct(file, RunOptions(cache=False)),
+        "distinct": lambda: distinct(file, Running(workers=1, cache=False)),
+        "distinct-default": lambda: distinct(file, Running(cache=False)),
         "distinct-joined": lambda: distinct_joined(file),
         "cosine": lambda: cosine(file),
         "self-bleu": lambda: self_bleu(file),

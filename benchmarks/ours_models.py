@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from nlgauge.models.embedder import Embedder
-from nlgauge.models.language import load_language_model
+from nlgauge.data.columns import Reading
+from nlgauge.models.encoders.embedder import Embedder
+from nlgauge.models.language.base import load_language_model
 from nlgauge.models.shared import score_texts
-from nlgauge.studies.ruq import GENERICS, Settings
-from nlgauge.studies.ruq import ruq as compute_ruq
-from nlgauge.studies.ruq_scores import read_split, write_outputs
+from nlgauge.studies.ruq.options import GENERICS
+from nlgauge.studies.ruq.score import Ruq
+from nlgauge.studies.ruq.token_scores import check_split, read_prompts, write_outputs
 from peers.reporting import report, timed
 
 _REPEATS = 3
@@ -74,12 +75,12 @@ def ruq(path: Path, asked: Path) -> None:
     Every prompt with its texts, as the model sees them, goes to `asked` for the peer.
     """
     pairs, end = read(path), "<|endoftext|>"
-    settings = Settings(model="smollm2", beam=2, max_new_tokens=20)
-    split = read_split("test", path, settings)
-    outputs, writing = timed(lambda: write_outputs([split], settings, progress=False)["test"])
-    study, seconds = timed(lambda: compute_ruq("smollm2", {"test": path}, beam=2, max_new_tokens=20))
+    study = Ruq(model="smollm2", test=path, beam=2, max_new_tokens=20)
+    split = check_split(read_prompts("test", path, Reading()), study)
+    outputs, writing = timed(lambda: write_outputs("smollm2", [split], study, progress=False)["test"])
+    result, seconds = timed(lambda: study.run(progress=False))
     texts = [[pair["text"], *GENERICS, output] for pair, output in zip(pairs, outputs, strict=True)]
-    spaced = [[settings.spaced(text) for text in group] for group in texts]
+    spaced = [[study.spaced(text) for text in group] for group in texts]
     found = [one for group in score_texts("smollm2", split.prompts, spaced, with_end=True) for one in group]
     rows = [
         {"prompt": prompt, "responses": [f"{text}{end}" for text in group]}
@@ -91,8 +92,8 @@ def ruq(path: Path, asked: Path) -> None:
         value=sum(one.total for one in found),
         tokens=[one.logprobs.tolist() for one in found],
         writing=writing,
-        decoding=settings.outputs,
-        ruq={row["generic"]: row["ruq"] for row in study.rows},
+        decoding=study.outputs_made,
+        ruq={row["generic"]: row["ruq"] for row in result.rows},
     )
 
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from nlgauge.data.reading import Source, read_sets
 from nlgauge.engine.progress import progress_bar
-from nlgauge.metrics.comparison import SIGNIFICANT
-from nlgauge.metrics.score import Interval
-from nlgauge.report.measuring import default_metrics, measure
-from nlgauge.report.summary import is_significant
-from nlgauge.report.texts import read_texts
+from nlgauge.report.card.measuring import default_metrics, measure
+from nlgauge.report.card.summary import is_significant
+from nlgauge.report.card.texts import read_texts
+from nlgauge.scoring.comparison import SIGNIFICANT
+from nlgauge.stats.inference import Inference
 
 
 def deal(sets: list[tuple[str, str, list[str]]], rng: np.random.Generator, folder: Path) -> list[str]:
@@ -62,7 +62,7 @@ def main() -> None:
             sources = [Source(path=path) for path in deal(sets, rng, Path(folder))]
             read = read_texts(sources)
             metrics, missing = default_metrics(read)
-            run = measure(sources, metrics, read, interval=Interval(resamples=100, seed=seed), missing=missing)
+            run = measure(sources, metrics, read, inference=Inference(resamples=100, seed=seed), missing=missing)
             alarms.update({one.metric_label: int(one.p < SIGNIFICANT) for one in run.comparisons})
             reports += any(map(is_significant, run.comparisons))
             advance(seed + 1)

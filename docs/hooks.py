@@ -5,7 +5,6 @@ MkDocs calls `on_files` once a build. Nothing is written to the repository, so n
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import inspect
 import json
@@ -15,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -49,8 +48,8 @@ def commands_page() -> str:
     from nlgauge.cli.main import app
 
     parts = ["# Commands", "What `nlgauge COMMAND --help` prints, command by command. Made from the code."]
-    for path, command, context in _commands(typer.main.get_command(app), "nlgauge", None):
-        purpose, examples = _split_help("\n\n".join(filter(None, (command.help, command.epilog))))
+    for path, command, context in _commands(app, "nlgauge", None):
+        purpose, examples = _help(command)
         usage = " ".join([path, *command.collect_usage_pieces(context)])
         parts += [f"{'##' if len(path.split()) < 3 else '###'} {path}", f"```text\n{usage}\n```", purpose]
         if examples:
@@ -60,14 +59,21 @@ def commands_page() -> str:
 
 
 def _commands(command: Any, path: str, parent: Any) -> Iterator[tuple[str, Any, Any]]:
-    context = typer.Context(command, info_name=path.split()[-1], parent=parent)
+    context = click.Context(command, info_name=path.split()[-1], parent=parent)
     yield path, command, context
     for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
         yield from _commands(command.get_command(context, name), f"{path} {name}", context)
 
 
+def _help(command: Any) -> tuple[str, list[str]]:
+    """The purpose of a command and its examples; a group has them in its help and its epilog."""
+    if hasattr(command, "examples"):
+        return command.text, list(command.examples)
+    return _split_help("\n\n".join(filter(None, (command.help, command.epilog))))
+
+
 def _split_help(text: str) -> tuple[str, list[str]]:
-    """The purpose of a command, and its examples, a command line each."""
+    """The purpose of a command, and its examples, one command line each."""
     found = _EXAMPLES.search(text)
     if found is None:
         return text, []
@@ -76,7 +82,10 @@ def _split_help(text: str) -> tuple[str, list[str]]:
 
 
 def _parameters(command: Any, context: Any) -> str:
-    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    records = [
+        (one.make_metavar(context), one.purpose) if hasattr(one, "purpose") else one.get_help_record(context)
+        for one in command.get_params(context)
+    ]
     rows = [f"<tr><td><code>{html.escape(name)}</code></td><td>{_inline(text)}</td></tr>"
             for name, text in filter(None, records)]  # fmt: skip
     return "\n".join(["<table><tbody>", *rows, "</tbody></table>"]) if rows else ""
@@ -149,20 +158,27 @@ def _members(thing: Any) -> list[str]:
 
 def metrics_page() -> str:
     """Every metric with its definition, its paper and its options."""
-    from nlgauge.metrics.options import show
+    from nlgauge.configured import options_of, show
     from nlgauge.metrics.registry import metric_class, metric_names
 
     parts = ["# Metrics", "What `nlgauge metrics show NAME` prints, metric by metric. Made from the code."]
     for name in metric_names():
         kind = metric_class(name)
-        parts += [f"## {name}", _prose(kind), f"Higher is {kind.higher_is}. Paper: {kind.paper}."]
-        options = []
-        for field in dataclasses.fields(kind):
-            default = field.default_factory() if callable(field.default_factory) else field.default
-            options.append(f"`{field.name}={show(default)}`" if default != "" else f"`{field.name}`")
+        made = kind()
+        facts = f"Higher is {made.direction.words}. Level: {made.level}. Aspect: {made.aspect}. Paper: {kind.paper}."
+        parts += [f"## {name}", _prose(kind), facts]
+        options = [
+            f"| `{one.name}` | {f'`{show(one.default)}`' if one.default != '' else ''} | {_cell(one.describe())} "
+            f"| {_cell(one.about.help)} |"
+            for one in options_of(kind)
+        ]
         if options:
-            parts += [f"Options and defaults: {', '.join(options)}."]
+            parts += ["\n".join(["| option | default | values | |", "|---|---|---|---|", *options])]
     return "\n\n".join(parts)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def notebook_page(path: Path) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from scipy.stats import mannwhitneyu
 
 from nlgauge.engine.files import write_text
-from nlgauge.models.negatives import TECHNIQUES, NegativeMaker, Pool, read_antonyms
-from nlgauge.models.training_data import read_texts
+from nlgauge.models.training.data import read_texts
+from nlgauge.models.training.negatives import TECHNIQUES, NegativeMaker, StoryPool, read_antonyms
 from nlgauge.perturb.registry import COHERENCE, ROBUSTNESS
 from nlgauge.report.study_tables import show
 from papers.openmeva import ANTONYMS, WORK, WP_TRAINING
@@ -26,9 +26,9 @@ TRAINING = {
     f"{kind}-{corpus}": command.format(data=f"{WORK}/{corpus}-train.txt", out=f"{WORK}/{kind}-{corpus}")
     for corpus in ("roc", "wp")
     for kind, command in {
-        "union": f"train union --data {{data}} {ANTONYMS} --out {{out}} --epochs 2 --threads 1",
-        "ruber": "train ruber --data {data} --encoder minilm --out {out} --threads 1",
-        "tuned": "train lm --data {data} --from smollm2 --out {out} --limit 300 --max-steps 40 --batch-size 4 "
+        "union": f"train union --data {{data}} {ANTONYMS} --output {{out}} --epochs 2 --threads 1",
+        "ruber": "train ruber --data {data} --encoder minilm --output {out} --threads 1",
+        "tuned": "train lm --data {data} --from smollm2 --output {out} --limit 300 --max-steps 40 --batch-size 4 "
         "--window 200 --evaluate-every 20 --threads 1",
     }.items()
 }
@@ -308,13 +308,15 @@ def _findings_part(found: dict[str, tuple[Run, Run]]) -> str:
 
 def _techniques_part() -> str:
     """How well UNION tells held-out stories from negatives that one of its own techniques alone made."""
-    from nlgauge.models.story_classifier import load_story_classifier
+    from nlgauge.models.encoders.story_classifier import load_story_classifier
 
     rows = []
     for corpus, column in (("roc", "text"), ("wp", "story")):
         lines = (ROOT / WORK / f"{corpus}-held.jsonl").read_text(encoding="utf-8").splitlines()
         stories = [json.loads(line)[column] for line in lines]
-        maker = NegativeMaker(Pool.of(stories), antonyms=read_antonyms(str(data_folder() / "conceptnet/antonyms.txt")))
+        maker = NegativeMaker(
+            StoryPool.of(stories), antonyms=read_antonyms(str(data_folder() / "conceptnet/antonyms.txt"))
+        )
         made = [one for story in stories if (one := maker.make(story)) is not None]
         classifier = load_story_classifier(str(ROOT / WORK / f"union-{corpus}"))
         real = classifier.probabilities(stories)

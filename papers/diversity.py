@@ -83,7 +83,7 @@ def main() -> int:
     parts.append(_nuggets_part(runs["nuggets"]))
     runs["stability"] = study(
         f"stability {DATA}/diversity_eval/{CONTENT['table4']['story']} --tasks story --column metric_abs_hds_mean "
-        "--ratings-a-set 10 --sets 20,50,100,150,200,250 --per-set 1,2,3,5,10",
+        "--ratings-per-set 10 --sets 20,50,100,150,200,250 --per-set 1,2,3,5,10",
         figure="stability.png",
     )
     parts.append(_stability_part(runs["stability"]))
@@ -264,7 +264,7 @@ def _ours_part(con: Run, dec: Run) -> str:
     header += [f"decTest {task} rho" for task in ("story", "resp")]
     return (
         f"## The same tests for NLGauge's own metrics\n\n{con.shown}\n\n{dec.shown}\n\n{table(header, rows)}\n\n"
-        "Models: MiniLM for the embedding metrics. Metrics in one cluster are not told apart at p < .05. "
+        "Models: MiniLM for the embedding metrics. Metrics in one cluster do not differ significantly (p < .05). "
         "All rows, with intervals and signatures, are in `diversity.json`.\n"
     )
 

@@ -23,8 +23,8 @@ CHANGES = {
     "as above": "",
     "V = 10,000": "--vocabulary 10000",
     "V = 100,000": "--vocabulary 100000",
-    "sets of 1,000": "--set-size 1000",
-    "sets of 500": "--set-size 500",
+    "sets of 1,000": "--texts-per-set 1000",
+    "sets of 500": "--texts-per-set 500",
     "lower case": "--case lower",
     "word tokens, lower case": "--tok word --case lower",
     "another seed": "--seed 1",
@@ -40,7 +40,7 @@ UTTERANCES = """## Length bias: Figures 1 and 2
 
 Sets of 2,000 texts of one length, 10 sets a length, from two corpora and from the designated distribution of section
 2; the score of each set, its mean for each length, and a straight line through the means. The corpora are utterances,
-one a line:
+one per line:
 
 ```
 python -m papers.utterances $NLGAUGE_DATA/dailydialog/dialogues_train.txt > dailydialog.txt

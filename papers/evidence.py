@@ -17,8 +17,8 @@ from typing import Any
 
 from nlgauge._version import __version__
 from nlgauge.engine.files import write_text
-from nlgauge.metrics.ngram import Distinct, ExpectationAdjustedDistinct
-from nlgauge.metrics.options import Orders
+from nlgauge.metrics.diversity.ngram import Distinct, ExpectationAdjustedDistinct
+from nlgauge.metrics.orders import Orders
 from papers.pages import DATA, DOCS, Run, data_folder, study
 from papers.printed import CONTENT
 from papers.utterances import utterances

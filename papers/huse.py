@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nlgauge.data.crowd import read_crowd
 from nlgauge.data.dialogs import read_dialogs, turn_pairs
+from nlgauge.data.human.crowd import read_crowd
 from nlgauge.engine.files import write_text
 from nlgauge.report.study_tables import short, show
 from papers.pages import DATA, DOCS, Run, beside, data_folder, study, table
@@ -25,9 +25,9 @@ TEMPLATE = "A: {context}\\nB:"
 CONTEXTS = 200
 GENERATE = {
     "smollm2": f"generate {WORK}/contexts.jsonl -o {WORK}/smollm2.jsonl --model smollm2 --sweep temperature=0.7,1.0 "
-    f"--responses 1 --max-new-tokens 30 --template '{TEMPLATE}'",
+    f"--responses-per-set 1 --max-new-tokens 30 --template '{TEMPLATE}'",
     "bm25": f"generate {WORK}/contexts.jsonl -o {WORK}/bm25.jsonl --model bm25:{WORK}/train.jsonl "
-    "--sweep temperature=0.7,1.0 --responses 1",
+    "--sweep temperature=0.7,1.0 --responses-per-set 1",
 }
 
 INTRODUCTION = """# HUSE: human and statistical evaluation in one score (Hashimoto, Zhang & Liang 2019)
@@ -42,7 +42,7 @@ def main() -> int:
     """Run every study and write the page."""
     clean = study(f"huse {CLEAN} {COLUMNS} --tasks summarization", figure="huse.png")
     raw = study(f"huse {RAW} --tasks summarization")
-    raters = study(f"huse {RAW} --tasks summarization --raters")
+    raters = study(f"huse {RAW} --tasks summarization --resample-raters")
     total = study(f"huse {CLEAN} {COLUMNS} --tasks summarization --total")
     stability = study(
         f"huse-stability {RAW} --tasks summarization --items 20,40,60,80,100,120,140,160,180,200 "

@@ -29,7 +29,7 @@ WAYS = {
     "errors, normal": "the score and 1.96 standard errors of the errors made, as if these were independent",
     "errors": "percentiles of `resample_errors`: errors drawn with replacement within each class",
     "errors, all": "the same, drawn from both classes together",
-    "items": "percentiles of `resample_items`: items drawn with replacement, neighbours looked for anew",
+    "items": "percentiles of `resample_items`: items drawn with replacement, with new neighbours",
     "items, moved": "the same, moved so that their mean is the score",
     "items, mirrored": "the same, mirrored at the score (the basic bootstrap), which takes off their bias",
     "halves": "percentiles of `resample_halves`: half of the items of each class, moved as above",

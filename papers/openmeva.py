@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from nlgauge.engine.files import write_text
-from nlgauge.models.negatives import NegativeMaker, Pool
-from nlgauge.models.training_data import read_texts
+from nlgauge.models.training.data import read_texts
+from nlgauge.models.training.negatives import NegativeMaker, StoryPool
 from nlgauge.report.study_tables import short, show
 from papers.pages import DATA, DOCS, Run, data_folder, do, study, table
 from papers.printed import printed
@@ -23,14 +23,14 @@ ANTONYMS = f"--antonyms {DATA}/conceptnet/antonyms.txt"
 CONTROL_SEEDS = (1, 2, 3, 4, 5, 6)
 CONTROL = f"train union --data {ROC} {ANTONYMS} --limit 1000 --epochs 1 --threads 1 --scramble-labels"
 TRAINING = {
-    "union": f"train union --data {ROC} {ANTONYMS} --out {WORK}/union --epochs 2 --threads 1",
-    "control": f"{CONTROL} --out {WORK}/control",
-    **{f"control-{seed}": f"{CONTROL} --out {WORK}/control-{seed} --seed {seed}" for seed in CONTROL_SEEDS},
-    "union-wp": f"train union --data {WORK}/wp-train.txt {ANTONYMS} --out {WORK}/union-wp --epochs 2 --threads 1",
-    "ruber": f"train ruber --data {ROC} --encoder minilm --out {WORK}/ruber --threads 1",
-    "ruber-words": f"train ruber --data {ROC} --vectors glove-50d --pooling minmax --out {WORK}/ruber-words "
+    "union": f"train union --data {ROC} {ANTONYMS} --output {WORK}/union --epochs 2 --threads 1",
+    "control": f"{CONTROL} --output {WORK}/control",
+    **{f"control-{seed}": f"{CONTROL} --output {WORK}/control-{seed} --seed {seed}" for seed in CONTROL_SEEDS},
+    "union-wp": f"train union --data {WORK}/wp-train.txt {ANTONYMS} --output {WORK}/union-wp --epochs 2 --threads 1",
+    "ruber": f"train ruber --data {ROC} --encoder minilm --output {WORK}/ruber --threads 1",
+    "ruber-words": f"train ruber --data {ROC} --vectors glove-50d --pooling minmax --output {WORK}/ruber-words "
     "--threads 1",
-    "tuned": f"train lm --data {ROC} --from smollm2 --out {WORK}/tuned --limit 600 --max-steps 40 --batch-size 8 "
+    "tuned": f"train lm --data {ROC} --from smollm2 --output {WORK}/tuned --limit 600 --max-steps 40 --batch-size 8 "
     "--evaluate-every 20 --threads 1",
 }
 CONTROLS = {
@@ -60,10 +60,11 @@ METRICS = {
 }
 WP_TRAINING, TESTED_ON = 700, 150
 READINGS = (
-    "Metrics with the same cluster are not told apart (p < .05). BLEU without smoothing and perplexity after the "
-    "prompt (`context=given`) were chosen with the print in sight: smoothed BLEU stands beside it, and the other two "
-    "readings of perplexity (`none`, `scored`) correlate less. A control with scrambled labels has learnt nothing, yet "
-    "its scores still depend on the words of a story: each seed is one draw, and together they show how wide chance is."
+    "Metrics with the same cluster do not differ significantly (p < .05). BLEU without smoothing and perplexity after "
+    "the prompt (`context=given`) were chosen with the printed numbers known: smoothed BLEU is shown, too, and the "
+    "other two readings of perplexity (`none`, `scored`) correlate less. A control with scrambled labels has learnt "
+    "nothing, yet its scores still depend on the words of a story: each seed is one draw, and together they show how "
+    "wide chance is."
 )
 DRIFT_COLUMNS = (
     "metric", "group", "trained_on", "n", "pearson", "pearson_ci", "spearman", "spearman_ci", "auc", "auc_ci", "spread",
@@ -72,7 +73,7 @@ DRIFT_COLUMNS = (
 
 INTRODUCTION = """# OpenMEVA: metrics of stories, and what people say (Guan et al. 2021)
 
-What the released half of MANS (ROC: 200 inputs, five generators, five ratings a story) allows. Written by
+What the released half of MANS (ROC: 200 inputs, five generators, five ratings per story) allows. Written by
 `make papers`. The paper's metrics read texts with BERT and GPT-2 and learn from whole training sets; ours read with
 MiniLM and SmolLM2, and learn from 4,909 ROC stories with masked names, in the spelling of MANS. Numbers that depend on
 a model differ for that reason. Error types are not in the data, so the four sets of Table 3 cannot be made.
@@ -115,7 +116,7 @@ def prepare() -> None:
 
 def _labelled(stories: list[str]) -> list[dict[str, Any]]:
     """Every story and its negative, with label 1 and 0."""
-    maker = NegativeMaker(Pool.of(stories), seed=7)
+    maker = NegativeMaker(StoryPool.of(stories), seed=7)
     made = [(story, maker.make(story)) for story in stories]
     pairs = [(story, negative.text) for story, negative in made if negative is not None]
     return [
@@ -222,7 +223,7 @@ def _improvement_part() -> str:
 def _drift_part() -> str:
     names = ["ppl fine-tuned", "ruber-bert unreferenced", "union"]
     model = study(f"drift {WORK}/mans.jsonl --truth human --generator system {_specs(names)}")
-    tests = f"--test roc={WORK}/roc-test.jsonl --test wp={WORK}/wp-test.jsonl --truth label"
+    tests = f"{WORK}/roc-test.jsonl {WORK}/wp-test.jsonl --tasks roc,wp --truth label"
     data = study(
         f"drift {tests} -m union-roc=union:model={WORK}/union -m union-wp=union:model={WORK}/union-wp "
         f"-m tuned-roc=ppl:model={WORK}/tuned"

@@ -15,8 +15,8 @@ from pathlib import Path
 from nlgauge.engine.files import write_text
 from nlgauge.perturb.base import Perturbed, draw_for
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.grammar import create_grammar
 from nlgauge.perturb.registry import COHERENCE, ROBUSTNESS, create_perturbation
+from nlgauge.perturb.resources.grammar import create_grammar
 from nlgauge.perturb.story import Story, parse_all
 
 ROOT = Path(__file__).parent.parent

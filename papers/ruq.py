@@ -72,8 +72,8 @@ def folder(smoothing: float, dropout: float) -> str:
 def train() -> str:
     """The models, each in a folder of its own; those that are finished stay as they are. The first command."""
     commands = [
-        f"train seq2seq --data {WORK}/train.jsonl --held-out {WORK}/valid.jsonl --out {WORK}/{folder(*levers)} {SHAPE} "
-        f"--label-smoothing {levers[0]:g} --dropout {levers[1]:g}"
+        f"train seq2seq --data {WORK}/train.jsonl --held-out {WORK}/valid.jsonl --output {WORK}/{folder(*levers)} "
+        f"{SHAPE} --label-smoothing {levers[0]:g} --dropout {levers[1]:g}"
         for levers in LEVERS
     ]
     for words in commands:
@@ -85,7 +85,7 @@ INTRODUCTION = """# RUQ: do models prefer "I don't know."? (Khayrallah & Sedoc 2
 
 Small chat models that differ in the paper's levers, SmolLM2, metrics against references and people's ratings, and the
 entropy filter. Written by `make papers`. The paper's models and outputs were not released; they have five layers of
-512 dimensions a side and learnt from all of DailyDialog, ours two of 128. What can be compared is the pattern.
+512 dimensions per side and learnt from all of DailyDialog, ours two of 128. Only the pattern is comparable.
 """
 
 

@@ -1,4 +1,4 @@
-"""Writes `docs/papers/tester.md`: a decoding test from nothing, with SmolLM2 as the tester on the example contexts.
+"""Writes `docs/papers/tester.md`: a decoding test without data, with SmolLM2 as the tester on the example contexts.
 
 Response sets go to `build/papers/`; a killed run goes on where it was.
 """
@@ -19,7 +19,7 @@ SETS = "build/papers/sets.jsonl"
 METRICS = ("distinct", "cos-sim", "self-bleu", "sent-sim", "vendi")
 GENERATE = (
     f"generate examples/system_a.jsonl -o {SETS} --model smollm2 --sweep temperature=0.2:1.2:30 --limit 10 "
-    "--responses 10 --max-new-tokens 25"
+    "--responses-per-set 10 --max-new-tokens 25"
 )
 
 
@@ -48,9 +48,9 @@ def _page(run: Run, ranking: Run) -> str:
             ]
         )  # fmt: skip
     header = ["metric", "rho", "interval", "r", "cluster", "ranking rho", "accuracy", "interval"]
-    return f"""# A decoding test from nothing
+    return f"""# A decoding test without data
 
-Ten contexts of the examples, SmolLM2-135M as the tester, 30 temperatures from 0.2 to 1.2, ten responses a set:
+Ten contexts of the examples, SmolLM2-135M as the tester, 30 temperatures from 0.2 to 1.2, ten responses per set:
 {run.rows[0]["n"]} sets. Written by `make papers`, on a CPU.
 
 ```
@@ -63,7 +63,7 @@ Signatures: `{run.document["signature"]}`, `{ranking.document["signature"]}`
 
 {table(header, rows)}
 
-Metrics in one cluster are not told apart at p < .05. In the ranking test, two sets answer the same context, as in
+Metrics in one cluster do not differ at p < .05. In the ranking test, two sets answer the same context, as in
 Table 5 of Tevet & Berant (2021); {ranking.rows[0]["n"]} pairs. Sets that share a context are not independent:
 intervals and tests resample contexts, and ten of them are few.
 

@@ -1,4 +1,4 @@
-"""Single utterances of a dialog corpus, one a line: `python -m papers.utterances FILE > utterances.txt`."""
+"""Single utterances of a dialog corpus, one per line: `python -m papers.utterances FILE > utterances.txt`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +29,21 @@ settings.register_profile(
 settings.load_profile("nlgauge")
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_registries() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    from nlgauge.metrics.registry import METRICS
+    from nlgauge.perturb.registry import PERTURBATIONS
+    from nlgauge.studies.registry import STUDIES
+
+    held: list[dict[str, Any]] = [METRICS.registered, PERTURBATIONS.registered, STUDIES.registered]
+    before = [dict(one) for one in held]
+    yield
+    for one, kept in zip(held, before, strict=True):
+        one.clear()
+        one.update(kept)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -116,8 +130,8 @@ def metric_models(cross_encoder: Path, examples: Path) -> Path:
     Word vectors are random, and the trained ones have seen a few steps of training: what they say varies, and that is
     all that is asked of them.
     """
-    from nlgauge.models.training_ruber import RUBER_SETTINGS, train_ruber
-    from nlgauge.models.training_union import UNION_SETTINGS, train_union
+    from nlgauge.models.training.ruber import RuberRecipe
+    from nlgauge.models.training.union import UnionRecipe
 
     folder, stories = cross_encoder.parent, str(examples / "stories.jsonl")
     texts = [(examples / name).read_text().lower() for name in ("system_a.jsonl", "system_b.jsonl", "stories.jsonl")]
@@ -126,16 +140,16 @@ def metric_models(cross_encoder: Path, examples: Path) -> Path:
     vectors = folder / "vectors.txt"
     vectors.write_text("".join(f"{word} {' '.join(map(str, rng.normal(size=4)))}\n" for word in words))
     encoder = str(make_encoder(folder / "encoder", texts))
-    train_union([stories], folder / "union", encoder=encoder, settings=replace(UNION_SETTINGS, max_steps=2))
-    train_ruber([stories], folder / "ruber", reader=str(vectors), settings=replace(RUBER_SETTINGS, max_steps=20))
+    UnionRecipe(data=[stories], encoder=encoder, max_steps=2).run(folder / "union")
+    RuberRecipe(data=[stories], vectors=str(vectors), max_steps=20).run(folder / "ruber")
     return folder
 
 
 @pytest.fixture(scope="session")
 def judge() -> Iterator[str]:
     """The address of a chat server on this machine, whose answers depend on what it is asked and on nothing else."""
-    from nlgauge.models.judge import load_judge
-    from tests.test_llm_judge import judge_server
+    from nlgauge.models.judge.asking import load_judge
+    from tests.metrics.test_llm_judge import judge_server
 
     with judge_server("by content") as server:
         yield server.spec

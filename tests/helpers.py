@@ -9,8 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
+from nlgauge import zstd
 
+MB = 1 << 20
 COMMAND = (sys.executable, "-m", "nlgauge.cli.main")
 PACKINGS = ("", ".gz", ".gz in members", ".zst", ".zst in frames")
 
@@ -58,9 +59,9 @@ def packed(data: bytes, packing: str) -> bytes:
     if packing == ".gz in members":
         return b"".join(map(gzip.compress, halves))
     if packing == ".zst":
-        return zstandard.compress(data)
+        return zstd.compress(data)
     if packing == ".zst in frames":
-        return b"".join(map(zstandard.compress, halves))
+        return b"".join(map(zstd.compress, halves))
     return data
 
 

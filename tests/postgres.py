@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 ADDRESS = "postgresql://tester:secret-word@127.0.0.1:{port}/{database}"
@@ -28,6 +27,8 @@ def postgres_port() -> Iterator[int]:
     programs = find_programs()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed (neither on the PATH nor in /usr/lib/postgresql)")
+    import psycopg
+
     with running_server(programs) as port:
         with psycopg.connect(ADDRESS.format(port=port, database="postgres"), autocommit=True) as connection:
             connection.execute("CREATE DATABASE tests")
@@ -37,6 +38,8 @@ def postgres_port() -> Iterator[int]:
 @pytest.fixture
 def postgres_url(postgres_port: int) -> str:
     """The address of an empty database: whatever an earlier test left there is gone, its connections included."""
+    import psycopg
+
     url = ADDRESS.format(port=postgres_port, database="tests")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
@@ -115,6 +118,8 @@ def free_port() -> int:
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    import psycopg
+
     place = ADDRESS.format(port=port, database="postgres")
     for _ in range(300):
         try:

@@ -50,10 +50,10 @@ def test_python_in_the_docs_runs(page: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_docstrings_run() -> None:
-    import nlgauge.metrics.scoring
-    import nlgauge.metrics.signature
+    import nlgauge.scoring.scoring
+    import nlgauge.signature
 
-    for module in (nlgauge.metrics.scoring, nlgauge.metrics.signature):
+    for module in (nlgauge.scoring.scoring, nlgauge.signature):
         result = doctest.testmod(module)
         assert result.attempted
         assert not result.failed

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import nlgauge
 from nlgauge.cli.main import COMMANDS, app
@@ -128,11 +128,14 @@ def test_pages_show_their_files_as_they_are() -> None:
     checked = set()
     for page in (DOCS / "extend").glob("*.md"):
         text = page.read_text(encoding="utf-8")
-        for name in re.findall(r"\[(\w+\.(?:py|toml))\]\(\1\)", text):
-            fence = {"py": "py", "toml": "toml"}[name.rpartition(".")[2]]
-            assert f"```{fence}\n{(page.parent / name).read_text(encoding='utf-8')}```" in text, name
-            checked.add(name)
-    assert checked == {file.name for file in (DOCS / "extend").iterdir() if file.suffix in (".py", ".toml")}
+        for name in re.findall(r"`(examples/plugin/src/[\w/]+\.(?:py|toml))`", text):
+            fence = name.rpartition(".")[2]
+            assert f"```{fence}\n{(ROOT / name).read_text(encoding='utf-8')}```" in text, name
+            checked.add(ROOT / name)
+    package = ROOT / "examples" / "plugin" / "src" / "nlgauge_example"
+    assert checked == {file for file in package.iterdir() if file.suffix in (".py", ".toml")} - {
+        package / "__init__.py"
+    }
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

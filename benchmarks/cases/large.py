@@ -11,7 +11,7 @@ from typing import Any
 
 from bench_setup import Bench
 from corpus import large_sets_file
-from nlgauge.metrics.signature import Signature
+from nlgauge.signature import Signature
 from programs import ProgramError, watch
 from results import Check, Section
 
@@ -35,8 +35,8 @@ _ALL_METRICS = tuple(part for metric in _SET_METRICS for part in ("-m", metric))
 _EXACT = Run("exact corpus count", ("-m", "distinct:over=corpus"), _CORPUS_LIMIT)
 _SKETCH = Run("sketched corpus count", ("-m", "distinct:over=corpus", "--sketch"), _CORPUS_LIMIT)
 _RUNS = (
-    Run("all set metrics, 1 process", (*_ALL_METRICS, "--processes", "1"), _SETS_LIMIT),
-    Run("all set metrics, 2 processes", (*_ALL_METRICS, "--processes", "2"), _SETS_LIMIT),
+    Run("all set metrics, 1 process", (*_ALL_METRICS, "--workers", "1"), _SETS_LIMIT),
+    Run("all set metrics, 2 processes", (*_ALL_METRICS, "--workers", "2"), _SETS_LIMIT),
     _EXACT,
     _SKETCH,
 )

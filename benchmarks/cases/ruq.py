@@ -18,7 +18,7 @@ def measure(bench: Bench) -> Section:
     plain = bench.run_beside("peers.transformers_package", asked)
     section = Section(f"RUQ (SmolLM2-135M): {prompts:,} prompts x (reference, 2 generics, output)")
     section.rows = [
-        row("NLGauge", "ruq(model, pairs, beam=2), outputs written before", ours, ours),
+        row("NLGauge", "Ruq(model=..., test=pairs, beam=2).run(), outputs written before", ours, ours),
         row("transformers", "model(prompt + text) in a loop", plain, ours),
     ]
     shares = ", ".join(f"{share:.3f} against {generic}" for generic, share in ours["ruq"].items())

@@ -8,141 +8,172 @@ from typing import TYPE_CHECKING, Any
 from nlgauge._version import __version__
 
 if TYPE_CHECKING:
-    from nlgauge.data.columns import Columns
+    from nlgauge.data.columns import Reading
     from nlgauge.data.dialogs import read_dialogs
-    from nlgauge.data.judgments import read_judgments
-    from nlgauge.data.ratings import read_ratings
+    from nlgauge.data.human.judgments import read_judgments
+    from nlgauge.data.human.ratings import read_ratings
     from nlgauge.data.reading import Source, read
     from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
     from nlgauge.drawing import save_chart
+    from nlgauge.engine.running import Running
+    from nlgauge.errors import (
+        DataError,
+        MissingExtra,
+        ModelError,
+        NLGaugeError,
+        OptionError,
+        OutputError,
+        PluginError,
+        UnknownName,
+    )
     from nlgauge.interop import as_scorer, load
-    from nlgauge.metrics.comparison import Comparison, compare, compare_all
-    from nlgauge.metrics.reduction import register_similarity
+    from nlgauge.metrics.diversity.reduction import register_similarity
     from nlgauge.metrics.registry import create_metric, metric_names, register_metric
-    from nlgauge.metrics.score import Interval, Score
-    from nlgauge.metrics.scoring import RunOptions, score
-    from nlgauge.metrics.signature import Signature
-    from nlgauge.studies.agreement import agreement_study
-    from nlgauge.studies.base import Study
-    from nlgauge.studies.content import content_test
-    from nlgauge.studies.correlation import correlation_study
-    from nlgauge.studies.decoding import decoding_test
-    from nlgauge.studies.discrimination import discrimination_test
-    from nlgauge.studies.drift import dataset_drift, model_drift
-    from nlgauge.studies.entropy_filter import entropy_filter
-    from nlgauge.studies.huse import huse
-    from nlgauge.studies.huse_data import HuseOptions
-    from nlgauge.studies.huse_stability import huse_stability
-    from nlgauge.studies.improvement import improvement_study
-    from nlgauge.studies.invariance import invariance_test
-    from nlgauge.studies.length_bias import length_bias
-    from nlgauge.studies.nuggets import build_nuggets
-    from nlgauge.studies.ranking import ranking_test
-    from nlgauge.studies.ruq import ruq
-    from nlgauge.studies.stability import stability
-    from nlgauge.studies.sweep import sweep
-    from nlgauge.studies.tradeoff import tradeoff
-    from nlgauge.studies.typicality import typicality
+    from nlgauge.metrics.score import Score
+    from nlgauge.models.runtime import Machine
+    from nlgauge.report.writing import report
+    from nlgauge.scoring.comparison import Comparison, compare, compare_all
+    from nlgauge.scoring.scoring import score
+    from nlgauge.signature import Signature
+    from nlgauge.stats.inference import Inference
+    from nlgauge.studies.base import Result, Study
+    from nlgauge.studies.diversity.content import ContentTest
+    from nlgauge.studies.diversity.decoding import DecodingTest
+    from nlgauge.studies.diversity.length_bias import LengthBias
+    from nlgauge.studies.diversity.nuggets import Nuggets
+    from nlgauge.studies.diversity.ranking import RankingTest
+    from nlgauge.studies.diversity.stability import Stability
+    from nlgauge.studies.huse.score import Huse
+    from nlgauge.studies.huse.stability import HuseStability
+    from nlgauge.studies.huse.tradeoff import Tradeoff
+    from nlgauge.studies.huse.typicality import Typicality
+    from nlgauge.studies.ruq.entropy_filter import EntropyFilter
+    from nlgauge.studies.ruq.score import Ruq
+    from nlgauge.studies.ruq.sweep import Sweep
+    from nlgauge.studies.story.agreement import AgreementStudy
+    from nlgauge.studies.story.correlation import CorrelationStudy
+    from nlgauge.studies.story.discrimination import DiscriminationTest
+    from nlgauge.studies.story.drift import Drift
+    from nlgauge.studies.story.improvement import ImprovementStudy
+    from nlgauge.studies.story.invariance import InvarianceTest
 
 _PUBLIC = {
-    "Columns": "nlgauge.data.columns",
-    "Comparison": "nlgauge.metrics.comparison",
-    "HuseOptions": "nlgauge.studies.huse_data",
-    "Interval": "nlgauge.metrics.score",
+    "AgreementStudy": "nlgauge.studies.story.agreement",
+    "Comparison": "nlgauge.scoring.comparison",
+    "ContentTest": "nlgauge.studies.diversity.content",
+    "CorrelationStudy": "nlgauge.studies.story.correlation",
+    "DataError": "nlgauge.errors",
+    "DecodingTest": "nlgauge.studies.diversity.decoding",
+    "DiscriminationTest": "nlgauge.studies.story.discrimination",
+    "Drift": "nlgauge.studies.story.drift",
+    "EntropyFilter": "nlgauge.studies.ruq.entropy_filter",
+    "Huse": "nlgauge.studies.huse.score",
+    "HuseStability": "nlgauge.studies.huse.stability",
+    "ImprovementStudy": "nlgauge.studies.story.improvement",
+    "Inference": "nlgauge.stats.inference",
+    "InvarianceTest": "nlgauge.studies.story.invariance",
     "Items": "nlgauge.data.tables",
+    "LengthBias": "nlgauge.studies.diversity.length_bias",
+    "Machine": "nlgauge.models.runtime",
+    "MissingExtra": "nlgauge.errors",
+    "ModelError": "nlgauge.errors",
+    "NLGaugeError": "nlgauge.errors",
+    "Nuggets": "nlgauge.studies.diversity.nuggets",
+    "OptionError": "nlgauge.errors",
+    "OutputError": "nlgauge.errors",
+    "PluginError": "nlgauge.errors",
+    "RankingTest": "nlgauge.studies.diversity.ranking",
     "Ratings": "nlgauge.data.tables",
+    "Reading": "nlgauge.data.columns",
     "ResponseSets": "nlgauge.data.tables",
-    "RunOptions": "nlgauge.metrics.scoring",
+    "Result": "nlgauge.studies.base",
+    "Running": "nlgauge.engine.running",
+    "Ruq": "nlgauge.studies.ruq.score",
     "Score": "nlgauge.metrics.score",
-    "Signature": "nlgauge.metrics.signature",
+    "Signature": "nlgauge.signature",
     "Source": "nlgauge.data.reading",
+    "Stability": "nlgauge.studies.diversity.stability",
     "Study": "nlgauge.studies.base",
+    "Sweep": "nlgauge.studies.ruq.sweep",
     "TokenScores": "nlgauge.data.tables",
-    "agreement_study": "nlgauge.studies.agreement",
+    "Tradeoff": "nlgauge.studies.huse.tradeoff",
+    "Typicality": "nlgauge.studies.huse.typicality",
+    "UnknownName": "nlgauge.errors",
     "as_scorer": "nlgauge.interop",
-    "build_nuggets": "nlgauge.studies.nuggets",
-    "compare": "nlgauge.metrics.comparison",
-    "compare_all": "nlgauge.metrics.comparison",
-    "content_test": "nlgauge.studies.content",
-    "correlation_study": "nlgauge.studies.correlation",
+    "compare": "nlgauge.scoring.comparison",
+    "compare_all": "nlgauge.scoring.comparison",
     "create_metric": "nlgauge.metrics.registry",
-    "dataset_drift": "nlgauge.studies.drift",
-    "decoding_test": "nlgauge.studies.decoding",
-    "discrimination_test": "nlgauge.studies.discrimination",
-    "entropy_filter": "nlgauge.studies.entropy_filter",
-    "huse": "nlgauge.studies.huse",
-    "huse_stability": "nlgauge.studies.huse_stability",
-    "improvement_study": "nlgauge.studies.improvement",
-    "invariance_test": "nlgauge.studies.invariance",
-    "length_bias": "nlgauge.studies.length_bias",
     "load": "nlgauge.interop",
     "metric_names": "nlgauge.metrics.registry",
-    "model_drift": "nlgauge.studies.drift",
-    "ranking_test": "nlgauge.studies.ranking",
     "read": "nlgauge.data.reading",
     "read_dialogs": "nlgauge.data.dialogs",
-    "read_judgments": "nlgauge.data.judgments",
-    "read_ratings": "nlgauge.data.ratings",
+    "read_judgments": "nlgauge.data.human.judgments",
+    "read_ratings": "nlgauge.data.human.ratings",
     "register_metric": "nlgauge.metrics.registry",
-    "register_similarity": "nlgauge.metrics.reduction",
-    "ruq": "nlgauge.studies.ruq",
+    "register_similarity": "nlgauge.metrics.diversity.reduction",
+    "report": "nlgauge.report.writing",
     "save_chart": "nlgauge.drawing",
-    "score": "nlgauge.metrics.scoring",
-    "stability": "nlgauge.studies.stability",
-    "sweep": "nlgauge.studies.sweep",
-    "tradeoff": "nlgauge.studies.tradeoff",
-    "typicality": "nlgauge.studies.typicality",
+    "score": "nlgauge.scoring.scoring",
 }
 
 __all__ = [
-    "Columns",
+    "AgreementStudy",
     "Comparison",
-    "HuseOptions",
-    "Interval",
+    "ContentTest",
+    "CorrelationStudy",
+    "DataError",
+    "DecodingTest",
+    "DiscriminationTest",
+    "Drift",
+    "EntropyFilter",
+    "Huse",
+    "HuseStability",
+    "ImprovementStudy",
+    "Inference",
+    "InvarianceTest",
     "Items",
+    "LengthBias",
+    "Machine",
+    "MissingExtra",
+    "ModelError",
+    "NLGaugeError",
+    "Nuggets",
+    "OptionError",
+    "OutputError",
+    "PluginError",
+    "RankingTest",
     "Ratings",
+    "Reading",
     "ResponseSets",
-    "RunOptions",
+    "Result",
+    "Running",
+    "Ruq",
     "Score",
     "Signature",
     "Source",
+    "Stability",
     "Study",
+    "Sweep",
     "TokenScores",
+    "Tradeoff",
+    "Typicality",
+    "UnknownName",
     "__version__",
-    "agreement_study",
     "as_scorer",
-    "build_nuggets",
     "compare",
     "compare_all",
-    "content_test",
-    "correlation_study",
     "create_metric",
-    "dataset_drift",
-    "decoding_test",
-    "discrimination_test",
-    "entropy_filter",
-    "huse",
-    "huse_stability",
-    "improvement_study",
-    "invariance_test",
-    "length_bias",
     "load",
     "metric_names",
-    "model_drift",
-    "ranking_test",
     "read",
     "read_dialogs",
     "read_judgments",
     "read_ratings",
     "register_metric",
     "register_similarity",
-    "ruq",
+    "report",
     "save_chart",
     "score",
-    "stability",
-    "sweep",
-    "tradeoff",
-    "typicality",
 ]
 
 

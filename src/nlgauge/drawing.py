@@ -9,11 +9,26 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nlgauge.engine.files import atomic_path
 from nlgauge.errors import OptionError
 
+if TYPE_CHECKING:
+    import altair as alt
+else:
+
+    class _Altair:
+        """Altair, imported by the first chart: it takes longer to load than all of NLGauge."""
+
+        def __getattr__(self, name: str) -> Any:
+            import altair
+
+            return getattr(altair, name)
+
+    alt = _Altair()
+
+__all__ = ["alt"]  # for type checkers: what is imported is exported, too
 PALETTE = ("#3366aa", "#dd7733", "#339977", "#aa4499", "#888833", "#44aacc")
 CHART_ENDINGS = (".html", ".png", ".svg", ".pdf")
 _TEXT_SHOWN = 200
@@ -39,8 +54,6 @@ def colours(count: int) -> list[str]:
 
 def inline(rows: Sequence[dict[str, Any]]) -> Any:
     """Rows as the data of a chart."""
-    import altair as alt
-
     return alt.Data(values=list(rows))  # type: ignore[no-untyped-call]
 
 

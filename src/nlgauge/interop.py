@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nlgauge.errors import DataError, MissingExtra, OutputError, UnknownName
+from nlgauge.errors import DataError, MissingExtra, OutputError, UnknownName, argument
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Table
@@ -49,7 +49,7 @@ class Loaded:
         contexts: Sequence[str] | None = None,
     ) -> Score:
         """As `compute`, with all that a score holds."""
-        from nlgauge.metrics.scoring import score
+        from nlgauge.scoring.scoring import score
 
         return score(_table(predictions, references, contexts), [self.metric])[0]
 
@@ -67,7 +67,7 @@ def as_scorer(spec: str) -> Callable[..., float]:
     Greater is better there, so the sign of a metric that falls with diversity or quality is flipped.
     """
     metric = load(spec)
-    sign = 1.0 if metric.metric.higher_is in ("more diverse", "better") else -1.0
+    sign = float(metric.metric.direction.sign)
 
     def scorer(estimator: Any, X: Any, y: Any = None) -> float:
         return sign * metric.score(_plain(estimator.predict(X)), None if y is None else _plain(y)).value
@@ -102,7 +102,8 @@ def check_tracker(tracker: str) -> None:
         raise UnknownName.among("tracker", tracker, TRACKERS)
     if importlib.util.find_spec(tracker) is None:
         raise MissingExtra(
-            f"--log {tracker} needs the package '{tracker}', which is not installed; run: pip install {tracker}"
+            f"{argument('log', tracker)} needs the package '{tracker}', which is not installed; run: pip install "
+            f"{tracker}"
         )
 
 
@@ -125,7 +126,7 @@ def log_scores(scores: Sequence[Score], document: dict[str, Any], tracker: str) 
             with module.init(job_type="nlgauge", config={"signatures": signatures}) as run:
                 run.log(numbers)
     except refused as error:
-        raise OutputError(f"--log {tracker}: {error}") from error
+        raise OutputError(f"{argument('log', tracker)}: {error}") from error
 
 
 def _tracked(scores: Sequence[Score]) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """Files of crowd platforms: Mechanical Turk's HITs and results, Prolific's links and submissions, HUSE's raw results.
 
-Work that was done elsewhere comes in through the same door as work that is done here: the worker joins the study under
-a hash of their id, takes the unit, answers and hands in, at the time at which they did, and the study's quality rules
-judge the work. A file can be imported again when it has grown: what is there already is left alone.
+Imported work is processed like work on this site: the worker joins the study under a hash of their id, takes the unit,
+answers and submits, with the original times, and the study's quality rules judge the work. A file can be imported again
+when it has grown: known assignments are skipped.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import polars as pl
 
+from nlgauge.annotate.answers import check_answer, missing_answers
 from nlgauge.annotate.crowd_template import (
     external_question,
     make_hits,
@@ -25,17 +26,18 @@ from nlgauge.annotate.crowd_template import (
     shown_unit,
     unit_name,
 )
-from nlgauge.annotate.forms import Form
-from nlgauge.annotate.quality import MANUAL
-from nlgauge.annotate.store import Store
-from nlgauge.annotate.store_records import DONE, Key, Rater, Snapshot, Study, hashed_id
-from nlgauge.annotate.units import Shape, Unit
-from nlgauge.data.crowd import HUSE_WORDS, read_crowd
+from nlgauge.annotate.database.records import DONE, Key, Rater, Snapshot, Study, hashed_id
+from nlgauge.annotate.database.store import Store
+from nlgauge.annotate.rules import MANUAL
+from nlgauge.annotate.units import Unit
+from nlgauge.data.human.crowd import HUSE_WORDS, read_crowd
+from nlgauge.data.human.forms import Form, Shape
 from nlgauge.data.plain_tables import read_cells
+from nlgauge.data.roles import no_such_column
 from nlgauge.data.tables import Items, Origin
 from nlgauge.data.writing import write_table
 from nlgauge.engine.files import write_text
-from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import DataError, OptionError, argument
 
 FORM_OF_HUSE = "typicality"
 PROLIFIC_DONE = "https://app.prolific.com/submissions/complete"
@@ -59,7 +61,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What an import did: assignments that are new, of which some were rejected, and that were known before."""
+    """The result of an import: the numbers of new, rejected and already known assignments."""
 
     raters: int
     new: int
@@ -69,7 +71,7 @@ class Imported:
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """One assignment of a file. `refused` is why the platform's requester rejected it, or empty."""
+    """One assignment of a file. `refused` is the requester's reason for rejection, or empty."""
 
     line: int
     worker: str
@@ -81,7 +83,7 @@ class _Work:
 
 
 def write_mturk(snapshot: Snapshot, folder: Path, *, address: str = "") -> list[Path]:
-    """Write HITs and their page (`hits.csv`, `template.html`), numbered where units need different pages.
+    """Write HITs and their page (`hits.csv`, `template.html`), numbered if units need different pages.
 
     With `address`, the study's entrance, also `external_question.xml`, for HITs that show this site.
     """
@@ -102,9 +104,9 @@ def write_mturk(snapshot: Snapshot, folder: Path, *, address: str = "") -> list[
 
 
 def import_mturk(store: Store, study: Study, path: str | Path, *, who: str = "cli") -> Imported:
-    """Take in a file of results for the HITs of `write_mturk`, as Mechanical Turk gives it for download.
+    """Import a results file of Mechanical Turk for the HITs of `write_mturk`.
 
-    Answers stand in a column each, or together in `Answer.taskAnswers`, where the page was put into a crowd-form.
+    Each answer has its own column, or all are in `Answer.taskAnswers` if the page was put into a crowd-form.
     """
     frame, origin = read_cells(path)
     _require_columns(frame, (_WORKER, _SECONDS, "Input.unit"), origin, "the results of HITs that NLGauge wrote")
@@ -128,24 +130,24 @@ def import_mturk(store: Store, study: Study, path: str | Path, *, who: str = "cl
         except DataError as error:
             raise origin.error(row, error.message, error.column) from error
         rows.append(_work(store, cells, row, origin, one.id, found))
-    return _hand_in(store, study, "mturk", rows, origin, who)
+    return _submit(store, study, "mturk", rows, origin, who)
 
 
 def crowd_units(path: str | Path, form: Form) -> tuple[Items, Shape]:
     """The items of a raw crowd export, such as HUSE's, and the shape of units that are its HITs."""
     items, _ = read_crowd(path, statuses=None)
     frame = items.frame.with_columns(hit=pl.col("id").str.replace(r":[^:]*$", ""))
-    size = int(frame["hit"].value_counts()["count"].max() or 0)  # type: ignore[arg-type]
+    size = max(frame["hit"].value_counts()["count"].to_list(), default=0)
     return Items(frame), replace(form.unit, of="item", size=size, group="hit" if size > 1 else "", pairs="", add=())
 
 
 def import_huse(store: Store, study: Study, path: str | Path, *, who: str = "cli") -> Imported:
-    """Take in HUSE's raw crowd file (paper 3, appendix A.3) for a study that was made from it, or from its items.
+    """Import HUSE's raw crowd file (paper 3, appendix A.3) into a study made from it, or from its items.
 
     The form counts typicality from 0, as the paper does; the authors' published averages count from 1.
     """
     if study.form.name != FORM_OF_HUSE:
-        raise OptionError(f"study '{study.name}' asks with the form '{study.form.name}'; expected '{FORM_OF_HUSE}'")
+        raise OptionError(f"study '{study.name}' uses the form '{study.form.name}'; expected '{FORM_OF_HUSE}'")
     _, ratings = read_crowd(path, statuses=None, words={word: value - 1 for word, value in HUSE_WORDS.items()})
     frame, origin = read_cells(path)
     _require_columns(frame, (_WORKER, _SECONDS), origin, "a crowd export with times")
@@ -167,20 +169,21 @@ def import_huse(store: Store, study: Study, path: str | Path, *, who: str = "cli
         if len(found) != 1 or None in found:
             raise origin.error(
                 row,
-                f"the items of this assignment are no unit of study '{study.name}'; expected a study made from this "
+                f"the items of this assignment are not a unit of study '{study.name}'; expected a study made from this "
                 f"file: nlgauge annotate new NAME --form {FORM_OF_HUSE} --data FILE",
             )
         one = units[next(iter(given))[0]]
-        checked = {key: study.form.check_answer(key[1], key[0], value, one.unit) for key, value in given.items()}
+        checked = {key: check_answer(study.form, key[1], key[0], value, one.unit) for key, value in given.items()}
         rows.append(_work(store, cells, row, origin, one.id, checked))
-    return _hand_in(store, study, "mturk", rows, origin, who)
+    return _submit(store, study, "mturk", rows, origin, who)
 
 
 def prolific_addresses(study: Study, entrance: str) -> tuple[str, str]:
-    """The address of the study for Prolific, with its placeholders, and where participants go when they are done."""
+    """The address of the study for Prolific, with its placeholders, and its completion address."""
     if not study.settings.completion_code:
         raise OptionError(
-            f"study '{study.name}' has no completion code; expected one: make the study with --completion-code"
+            f"study '{study.name}' has no completion code; expected one: create the study with "
+            f"{argument('completion_code')}"
         )
     names = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
     parameters = "&".join(f"{name}={{{{%{name}%}}}}" for name in names)
@@ -188,10 +191,10 @@ def prolific_addresses(study: Study, entrance: str) -> tuple[str, str]:
 
 
 def import_prolific(store: Store, study: Study, path: str | Path, *, who: str = "cli") -> Imported:
-    """Take in Prolific's file of submissions: demographics are kept, and who is not to be paid is rejected.
+    """Import Prolific's file of submissions: demographics are kept, and unpaid participants are rejected.
 
     Rejected, returned, overdue and screened-out submissions are rejected here with all their work, each with its
-    reason; people who never came to the study are left out.
+    reason; people who never opened the study are left out.
     """
     frame, origin = read_cells(path)
     _require_columns(frame, ("Participant id", "Status"), origin, "submissions as Prolific exports them")
@@ -226,7 +229,7 @@ IMPORTS: Mapping[str, Callable[..., Imported]] = {
 
 
 def _rows(frame: pl.DataFrame) -> list[dict[str, str]]:
-    """Cells as they were typed: no outer spaces, no apostrophe before a formula, nothing for what means nothing."""
+    """Cells without outer spaces and without the apostrophe before a formula; placeholders become empty."""
     rows = []
     for cells in frame.iter_rows(named=True):
         plain = {name: _GUARD.sub("", str(value or "").strip(), count=1) for name, value in cells.items()}
@@ -236,15 +239,15 @@ def _rows(frame: pl.DataFrame) -> list[dict[str, str]]:
 
 def _require_columns(frame: pl.DataFrame, names: Sequence[str], origin: Origin, what: str) -> None:
     if missing := [name for name in names if name not in frame.columns]:
-        found = ", ".join(name for name in frame.columns if not name.startswith(("Input.", "Answer.")))
-        raise DataError(f"no such column; found {found[:200]}; expected {what}", file=origin.file, column=missing[0])
+        found = [name for name in frame.columns if not name.startswith(("Input.", "Answer."))]
+        raise no_such_column(missing[0], found, file=origin.file, advice=f"expected {what}")
 
 
 def _work(
     store: Store, cells: Mapping[str, str], row: int, origin: Origin, unit_id: int, answers: Mapping[Key, Any]
 ) -> _Work:
     if not cells[_WORKER]:
-        raise origin.error(row, "the cell is empty; expected who answered", _WORKER)
+        raise origin.error(row, "the cell is empty; expected a worker's id", _WORKER)
     status = cells.get(_STATUS) or "Submitted"
     if status not in _STATUSES:
         raise origin.error(row, f"found '{status[:40]}'; expected one of {', '.join(_STATUSES)}", _STATUS)
@@ -264,7 +267,7 @@ def _work(
 
 
 def _time(text: str) -> float | None:
-    """A time as Mechanical Turk writes it, `Thu Nov 08 14:34:33 PST 2018`, in UTC seconds; none where it is another."""
+    """A time as Mechanical Turk writes it, `Thu Nov 08 14:34:33 PST 2018`, in UTC seconds; None for other formats."""
     match = _TIME.fullmatch(text)
     if match is None or match["zone"] not in _HOURS or match["month"] not in _MONTHS:
         return None
@@ -275,21 +278,21 @@ def _time(text: str) -> float | None:
 
 
 def _without_repeats(rows: Sequence[_Work], origin: Origin) -> list[_Work]:
-    """Each assignment once, in the order in which they were handed in; a file that contradicts itself is an error."""
+    """Each assignment once, in the order of submission; contradictions raise an error."""
     first: dict[tuple[str, int], _Work] = {}
     for one in rows:
         before = first.setdefault((one.worker, one.unit_id), one)
         if before.answers != one.answers:
             raise DataError(
-                f"the worker answered this HIT before, on line {before.line}, and otherwise; expected one assignment: "
-                "delete the other row",
+                f"the worker answered this HIT before, on line {before.line}, with different answers; expected one "
+                "assignment: delete the other row",
                 file=origin.file,
                 line=one.line,
             )
     return sorted(first.values(), key=lambda one: (one.at, one.line))
 
 
-def _hand_in(store: Store, study: Study, platform: str, rows: Sequence[_Work], origin: Origin, who: str) -> Imported:
+def _submit(store: Store, study: Study, platform: str, rows: Sequence[_Work], origin: Origin, who: str) -> Imported:
     once = _without_repeats(rows, origin)
     if not once:
         raise DataError("the file has no answers; expected at least one assignment", file=origin.file)
@@ -309,7 +312,7 @@ def _hand_in(store: Store, study: Study, platform: str, rows: Sequence[_Work], o
             rejected += state == "rejected"
         elif store.answers(assignment) != one.answers:
             raise DataError(
-                "the worker has answered this unit otherwise before; expected the same answers: this is a result of "
+                "the worker's earlier answers to this unit differ; expected the same answers: this is a result of "
                 "another batch, or the file was changed",
                 file=origin.file,
                 line=one.line,
@@ -329,9 +332,9 @@ def _clock(time: float) -> Callable[[], float]:
 def _answer(
     store: Store, then: Store, study: Study, rater: Rater, assignment: int, one: _Work, unit: Unit, who: str
 ) -> str:
-    """Save the answers and hand them in, or reject them where some are missing; the state that results."""
+    """Save and submit the answers, or reject them if some are missing; returns the new state."""
     then.save_all(assignment, rater.id, one.answers)
-    if missing := study.form.complete(unit, one.answers):
+    if missing := missing_answers(study.form, unit, one.answers):
         item, question = missing[0]
         reason = f"no answer to '{question}'{f' of {item}' if item else ''}, and {len(missing) - 1} more are missing"
         store.reject(assignment_id=assignment, rule=MANUAL, reason=reason, who=who)

@@ -1,7 +1,7 @@
-"""HITs for Mechanical Turk: a table with a row a HIT for the bulk upload, and the page that shows a row.
+"""HITs for Mechanical Turk: a table with one row per HIT for the bulk upload, and the page that shows a row.
 
-Mechanical Turk puts the cells of a row into the page as they are, in place of `${column}`. So every cell is HTML
-already: ASCII without tags, with nothing left that a browser, a spreadsheet or the site could take for a command.
+Mechanical Turk puts the cells of a row into the page as they are, in place of `${column}`. So every cell is HTML:
+ASCII without tags, and without anything that a browser, a spreadsheet or the site could execute.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from nlgauge.annotate.forms import Form, Question, Step, bounds
-from nlgauge.annotate.store_records import Snapshot, Study, StudyUnit, encode
+from nlgauge.annotate.answers import check_answer, questions_for
+from nlgauge.annotate.database.records import Snapshot, Study, StudyUnit, encode
 from nlgauge.annotate.units import Unit, order_for
+from nlgauge.data.human.forms import Form, FormQuestion, Step
 from nlgauge.errors import DataError, OptionError
 
 _RISKY = re.compile(r"[${}`\x00-\x1f\x7f]")
@@ -40,7 +41,7 @@ class HitFile:
 
 
 def unit_name(one: StudyUnit) -> str:
-    """How a HIT names its unit: its place, and a hash by which results of another study are recognised."""
+    """The name of a HIT's unit: its number, and a hash that identifies the study."""
     content = encode({"context": one.unit.context, "items": one.unit.items})
     return f"{one.position}-{hashlib.blake2b(content.encode(), digest_size=5).hexdigest()}"
 
@@ -51,14 +52,14 @@ def shown_unit(study: Study, unit: Unit) -> Unit:
 
 
 def as_html(text: str) -> str:
-    """A text that is safe in a page, in a variable of a page and in a spreadsheet, all at once; ASCII only."""
+    """A text that is safe in a page, in a variable of a page and in a spreadsheet; ASCII only."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n")
     safe = _RISKY.sub(_reference, html.escape(lines, quote=True)).encode("ascii", "xmlcharrefreplace").decode()
     return f"&#{ord(safe[0])};{safe[1:]}" if safe.startswith(_FORMULA_STARTS) else safe
 
 
 def make_hits(snapshot: Snapshot) -> list[HitFile]:
-    """All normal, gold and attention units as HITs; a file for each number of items and texts that units have."""
+    """All normal, gold and attention units as HITs; one file per number of items and texts."""
     study = snapshot.study
     if spans := [question.id for question in study.form.questions if question.widget == "span"]:
         raise OptionError(
@@ -80,7 +81,7 @@ def page_fields(cells: Mapping[str, str]) -> dict[str, str]:
     """The values of a page's inputs, from a row of results: one column each, as in `Answer.diversity-1`, or all in one.
 
     A page that was put into a crowd-form has all of them in `Answer.taskAnswers`, a JSON list of objects: texts and
-    numbers stand there as they are, buttons as in `{"1": false, "2": true}`. A value that can be neither stays JSON.
+    numbers unchanged, buttons as in `{"1": false, "2": true}`. Other values stay JSON.
     """
     names = [name for name in cells if name.startswith(_ANSWER) and name != _PACKED]
     found = {name.removeprefix(_ANSWER): cells[name] for name in names}
@@ -104,7 +105,7 @@ def page_fields(cells: Mapping[str, str]) -> dict[str, str]:
 
 
 def _typed(value: Any) -> str:
-    """A value of a crowd-form as a page without one would send it."""
+    """A value of a crowd-form, as a plain page would send it."""
     if value is None or isinstance(value, str):
         return (value or "").strip()
     if isinstance(value, float) and value.is_integer():
@@ -117,11 +118,11 @@ def _typed(value: Any) -> str:
 
 
 def read_answers(form: Form, unit: Unit, cells: Mapping[str, str]) -> dict[tuple[str, str], Any]:
-    """The answers of a page, by (item, question), from the values of its inputs; what is empty is not answered."""
+    """The answers of a page, by (item, question), from the values of its inputs; empty values are not answers."""
     found: dict[tuple[str, str], Any] = {}
     ids = unit.targets("item")
     for step in range(len(form.steps)):
-        for item, question in form.questions_for(unit, step):
+        for item, question in questions_for(form, unit, step):
             number = unit.targets(question.per).index(item) + 1
             if question.widget == "ranking":
                 places = {cells.get(f"{question.id}-{place}", ""): id for place, id in enumerate(ids, 1)}
@@ -136,14 +137,14 @@ def read_answers(form: Form, unit: Unit, cells: Mapping[str, str]) -> dict[tuple
                     value = dict(zip(map(str, range(1, len(ids) + 1)), ids, strict=True)).get(value, value)
                 found[item, asked.id] = value
     for (item, asked_id), value in found.items():
-        found[item, asked_id] = form.check_answer(asked_id, item, value, unit)
+        found[item, asked_id] = check_answer(form, asked_id, item, value, unit)
     return found
 
 
 def external_question(address: str) -> str:
-    """A question that shows another site in Mechanical Turk's frame, as its API takes it."""
+    """A question that shows another site in Mechanical Turk's frame, for its API."""
     if not address.startswith("https://"):
-        raise OptionError(f"the address '{address[:60]}'; expected https://…: Mechanical Turk frames no other pages")
+        raise OptionError(f"the address '{address[:60]}'; expected https://…: Mechanical Turk frames only these")
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<ExternalQuestion xmlns="http://mechanicalturk.amazonaws.com/'
         'AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd">\n'
@@ -212,11 +213,11 @@ def _step(step: Step, unit: Unit) -> Iterator[str]:
     yield from (_question(question, unit, 1) for question in asked.get("unit", ()))
 
 
-def _per(question: Question) -> str:
+def _per(question: FormQuestion) -> str:
     return question.per
 
 
-def _question(question: Question, unit: Unit, number: int) -> str:
+def _question(question: FormQuestion, unit: Unit, number: int) -> str:
     lines = [f'<fieldset><legend class="prompt">{as_html(question.prompt)}</legend>']
     lines += [_paragraph(question.help)] if question.help else []
     name, needed = f"{question.id}-{number}", " required" if question.required else ""
@@ -235,19 +236,19 @@ def _question(question: Question, unit: Unit, number: int) -> str:
             for place in range(1, most + 1)
         ]
     elif question.widget == "number":
-        low, high = bounds(question)
+        low, high = question.bounds
         lines.append(f'<label><input type="number" name="{name}" min="{low}" max="{high}" step="1"{needed}></label>')
     elif question.widget == "text":
-        low, high = bounds(question)
+        low, high = question.bounds
         lines.append(f'<textarea name="{name}" minlength="{low}" maxlength="{high}" rows="3"{needed}></textarea>')
     else:
-        raise DataError(f"question '{question.id}' has the widget '{question.widget}'; expected one that a page has")
+        raise DataError(f"question '{question.id}' has the widget '{question.widget}'; expected another")
     return "\n".join([*lines, "</fieldset>"])
 
 
-def _choices(question: Question, unit: Unit) -> Sequence[tuple[int, str]]:
+def _choices(question: FormQuestion, unit: Unit) -> Sequence[tuple[int, str]]:
     if question.widget == "scale":
-        low, high = bounds(question)
+        low, high = question.bounds
         return [(value, f"{value} {question.labels.get(value, '')}".strip()) for value in range(low, high + 1)]
     if question.among:
         return [(number, str(number)) for number in range(1, len(unit.items) + 1)]

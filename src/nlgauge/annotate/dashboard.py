@@ -1,7 +1,8 @@
-"""What a researcher wants to know while raters work: pure functions over a study at one moment.
+"""Statistics of a running study for the researcher: pure functions over a snapshot.
 
-Agreement and stability are computed by the studies of these names on the valid ratings so far; agreement is what
-`nlgauge study agreement` says of the exported ratings. Stability asks how well fewer ratings find the order of all.
+Agreement and stability are computed by the studies of these names on the valid ratings so far; agreement is the
+result of `nlgauge study agreement` on the exported ratings. Stability is how well fewer ratings reproduce the order of
+all.
 """
 
 from __future__ import annotations
@@ -13,15 +14,14 @@ from statistics import fmean, median, pvariance
 
 import polars as pl
 
+from nlgauge.annotate.database.records import DONE, Assignment, Snapshot, Study
 from nlgauge.annotate.exporting import ratings as exported_ratings
-from nlgauge.annotate.store_records import DONE, Assignment, Snapshot, Study
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import DataError, OptionError
-from nlgauge.metrics.score import Interval
-from nlgauge.studies.agreement import Agreement, agreement_study
+from nlgauge.studies.base import Result
+from nlgauge.studies.diversity.stability import TOLERANCE, Stability
 from nlgauge.studies.human import human_scores
-from nlgauge.studies.stability import TOLERANCE
-from nlgauge.studies.stability import stability as stability_study
+from nlgauge.studies.story.agreement import AgreementStudy
 
 RESAMPLES = 1000
 REPEATS = 20
@@ -33,10 +33,10 @@ _TRUTH = "score of all ratings"
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """How far the study is, in assignments of normal units.
+    """The progress of the study, in assignments of normal units.
 
-    `wanted` is units times raters. `units_by_ratings` says how many units have 0, 1, 2, … valid ratings. A unit is done
-    when it has as many as are wanted; more can come of overruled rejections.
+    `wanted` is units times raters. `units_by_ratings` is the number of units with 0, 1, 2, … valid ratings. A unit is
+    done when it has the wanted number; overruled rejections can add more.
     """
 
     units: int
@@ -53,13 +53,13 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """How much of what is wanted is there, from 0 to 1, rounded down to a percent: 1 means that nothing is left."""
+        """The finished share, from 0 to 1, rounded down to a percent: 1 means that nothing is left."""
         return 100 * (self.wanted - self.left) // self.wanted / 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionAgreement:
-    """Krippendorff's alpha of one question with its interval; where there is none, `reason` says why."""
+    """Krippendorff's alpha of one question with its interval; if there is none, `reason` says why."""
 
     question: str
     alpha: float | None
@@ -72,10 +72,10 @@ class QuestionAgreement:
 
 @dataclass(frozen=True, kw_only=True)
 class RaterRow:
-    """One rater: what they handed in, what became of it, and how well they follow the others.
+    """One rater: their submissions and verdicts, and their correlation with the others.
 
-    `assignments` counts what was handed in, gold and attention included, and `valid` and `rejected` are parts of it.
-    `rules` counts the standing verdicts by rule; `verdicts` are their numbers, oldest first. `correlation` is the mean
+    `assignments` counts submissions, gold and attention included; `valid` and `rejected` are subsets.
+    `rules` counts the verdicts in force by rule; `verdicts` are their ids, oldest first. `correlation` is the mean
     over questions of Pearson's correlation with the mean of the others.
     """
 
@@ -97,8 +97,8 @@ class RaterRow:
 class Cost:
     """Money, fees included: for valid work of every kind so far, and for the ratings that are still missing.
 
-    Rejected work is counted apart, since platforms and consciences differ on whether it is paid. Gold and attention
-    units that will come on the way are not foreseen.
+    Rejected work is counted separately, since it may or may not be paid. Future gold and attention units are not
+    included.
     """
 
     currency: str
@@ -110,13 +110,13 @@ class Cost:
 
     @property
     def total(self) -> float:
-        """What the study will have cost when it is done, without what was rejected."""
+        """The cost of the finished study, without rejected work."""
         return self.so_far + self.to_finish
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a study with so many items and so many ratings each would find.
+    """The expected result of a study with this number of items and of ratings per item.
 
     `spearman` is the rank correlation with the scores of all ratings, the mean over random draws; `spearman_sd` is its
     standard deviation.
@@ -131,7 +131,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionStability:
-    """More raters or more items? Plans for one question (paper 1, section 6.4), and what follows from them."""
+    """More raters or more items? Plans for one question (paper 1, section 6.4), and the advice."""
 
     question: str
     plans: tuple[Plan, ...]
@@ -140,8 +140,8 @@ class QuestionStability:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rated:
-    """One rating."""
+class RaterValue:
+    """The rating of one rater."""
 
     rater: str
     value: float
@@ -149,21 +149,21 @@ class Rated:
 
 @dataclass(frozen=True, kw_only=True)
 class Disputed:
-    """An item on which raters differ, with what they read and what each said. `pair` names two texts of a set."""
+    """An item on which raters differ, with the texts and each rater's answer. `pair` names two texts of a set."""
 
     item: str
     question: str
     pair: str
     mean: float
     variance: float
-    ratings: tuple[Rated, ...]
+    ratings: tuple[RaterValue, ...]
     context: str
     texts: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dashboard:
-    """Everything about a study at one moment."""
+    """All statistics of a study snapshot."""
 
     study: str
     state: str
@@ -190,7 +190,7 @@ def dashboard(
     `resamples` are those of alpha's interval, `repeats` the draws of each plan, `most` how many disputed items to list.
     """
     if snapshot.study.id != study.id:
-        raise OptionError(f"a snapshot of '{snapshot.study.name}' for study '{study.name}'; expected its own")
+        raise OptionError(f"a snapshot of '{snapshot.study.name}' for study '{study.name}'; expected the same study")
     if not 0 <= fees <= 10:
         raise OptionError(f"fees of {fees:g}; expected a share of the pay, such as 0.2")
     done = progress(snapshot)
@@ -210,7 +210,7 @@ def dashboard(
 
 
 def progress(snapshot: Snapshot) -> Progress:
-    """How far the study is."""
+    """The progress of the study."""
     raters = snapshot.study.settings.raters
     normal = {one.id for one in snapshot.units if one.unit.kind == "normal"}
     mine = [one for one in snapshot.assignments if one.unit_id in normal]
@@ -234,7 +234,7 @@ def progress(snapshot: Snapshot) -> Progress:
 
 
 def cost(snapshot: Snapshot, done: Progress, fees: float = 0.0) -> Cost:
-    """What the study has cost, and what it will; qualification is unpaid."""
+    """The cost of the study so far, and in total; qualification is unpaid."""
     settings = snapshot.study.settings
     unpaid = {one.id for one in snapshot.units if one.unit.kind == "qualification"}
     paid = [one for one in snapshot.assignments if one.unit_id not in unpaid and one.submitted_at is not None]
@@ -252,18 +252,18 @@ def cost(snapshot: Snapshot, done: Progress, fees: float = 0.0) -> Cost:
 def disagreement(snapshot: Snapshot, most: int = 50, question: str = "") -> list[Disputed]:
     """Items by the variance of their ratings, the largest first; those with fewer than two ratings are left out.
 
-    Scales differ in width, and so do their variances: `question` asks for the items of one question alone.
+    Scales differ in width, and so do their variances: `question` selects the items of one question.
     """
     texts = {
         item.id: (one.unit.context or item.context, item.texts) for one in snapshot.units for item in one.unit.items
     }
-    given: dict[tuple[str, str, str], list[Rated]] = defaultdict(list)
+    given: dict[tuple[str, str, str], list[RaterValue]] = defaultdict(list)
     for name, table in _by_question(snapshot).items():
         if isinstance(table, str) or question not in ("", name):
             continue
         for row in table.frame.iter_rows(named=True):
             key = (row["item"], row["question"], row.get("pair") or "")
-            given[key].append(Rated(rater=row["rater"], value=row["value"]))
+            given[key].append(RaterValue(rater=row["rater"], value=row["value"]))
     found = []
     for (item, question, pair), values in given.items():
         if len(values) < 2:
@@ -286,7 +286,7 @@ def disagreement(snapshot: Snapshot, most: int = 50, question: str = "") -> list
 
 
 def _by_question(snapshot: Snapshot) -> dict[str, Ratings | str]:
-    """The valid ratings of every exported question by themselves, or why there are none."""
+    """The valid ratings of every exported question separately, or the reason why there are none."""
     found: dict[str, Ratings | str] = {}
     for question in snapshot.study.form.questions:
         if not question.export or question.widget == "text":
@@ -301,16 +301,16 @@ def _by_question(snapshot: Snapshot) -> dict[str, Ratings | str]:
     return found
 
 
-def _agreement(table: Ratings | str, resamples: int, seed: int) -> Agreement | str:
+def _agreement(table: Ratings | str, resamples: int, seed: int) -> Result | str:
     if isinstance(table, str):
         return table
     try:
-        return agreement_study(table, leave_one_out=True, interval=Interval(resamples=resamples, seed=seed))
+        return AgreementStudy(leave_one_out=True, resamples=resamples, seed=seed).run(table)
     except DataError as error:
         return error.message
 
 
-def _agreement_row(question: str, table: Ratings | str, found: Agreement | str) -> QuestionAgreement:
+def _agreement_row(question: str, table: Ratings | str, found: Result | str) -> QuestionAgreement:
     frame = None if isinstance(table, str) else table.frame
     reason = found if isinstance(found, str) else ""
     row = {} if isinstance(found, str) else found.rows[0]
@@ -325,12 +325,12 @@ def _agreement_row(question: str, table: Ratings | str, found: Agreement | str) 
     )
 
 
-def _correlations(found: Sequence[Agreement | str]) -> dict[str, float]:
+def _correlations(found: Sequence[Result | str]) -> dict[str, float]:
     """By pseudonym, the mean over questions of the correlation with the others."""
     given: dict[str, list[float]] = defaultdict(list)
     for one in found:
-        if isinstance(one, Agreement):
-            for rater, value in one.raters.select("rater", "correlation").iter_rows():
+        if isinstance(one, Result):
+            for rater, value in one.tables["raters"].select("rater", "correlation").iter_rows():
                 if value is not None:
                     given[rater].append(value)
     return {rater: fmean(values) for rater, values in given.items()}
@@ -367,7 +367,7 @@ def _rater_rows(snapshot: Snapshot, correlations: Mapping[str, float]) -> list[R
 
 
 def _stability(question: str, table: Ratings | str, repeats: int, study: Study) -> QuestionStability:
-    """Draw fewer items and fewer ratings, and see how well they find the scores that all ratings give."""
+    """Draw fewer items and fewer ratings, and correlate their scores with those of all ratings."""
     if isinstance(table, str):
         return QuestionStability(question=question, plans=(), advice="", reason=table)
     most, items = _equally_rated(table)
@@ -378,8 +378,7 @@ def _stability(question: str, table: Ratings | str, repeats: int, study: Study) 
     scores = human_scores(table, items)[0][1]
     step, half = max(1, -(-most // _MOST_COUNTS)), max(1, most // 2)
     try:
-        found = stability_study(
-            pl.DataFrame({"id": items, _TRUTH: scores}),
+        found = Stability(
             ratings=table,
             truth=_TRUTH,
             sets=sorted({max(3, round(len(items) * share)) for share in _SHARES}),
@@ -387,7 +386,7 @@ def _stability(question: str, table: Ratings | str, repeats: int, study: Study) 
             repeats=max(10, repeats),
             price=study.settings.pay,
             seed=study.seed,
-        )
+        ).run(pl.DataFrame({"id": items, _TRUTH: scores}))
     except DataError as error:
         return QuestionStability(question=question, plans=(), advice="", reason=error.message)
     plans = tuple(
@@ -404,10 +403,10 @@ def _stability(question: str, table: Ratings | str, repeats: int, study: Study) 
 
 
 def _equally_rated(table: Ratings) -> tuple[int, list[str]]:
-    """A number of ratings, and the items that have as many: the choice that uses the most ratings.
+    """A number of ratings, and the items with that number: the choice that uses the most ratings.
 
-    While raters work, some items have fewer ratings than others. An item with one rating follows itself perfectly, and
-    would say that one is enough.
+    While raters work, some items have fewer ratings than others. An item with one rating correlates perfectly with
+    itself, which would suggest that one is enough.
     """
     keys = ["item", "pair"] if "pair" in table.frame.columns else ["item"]
     counts = dict(table.frame.group_by(keys).len().group_by("item").agg(pl.col("len").min()).iter_rows())
@@ -420,21 +419,21 @@ def _equally_rated(table: Ratings) -> tuple[int, list[str]]:
 
 
 def _advice(plans: Sequence[Plan], items: int, half: int) -> str:
-    """What half of the ratings say about the other half.
+    """Advice from the correlation of half of the ratings with all.
 
-    Where half of them order all items nearly as all ratings do (within .05, so that the mean of half of them has a
-    reliability of about .8), ratings are enough; where that hangs on which items were drawn, items are not.
+    If half of them order all items nearly as all ratings do (within .05, so that the mean of half of them has a
+    reliability of about .8), there are enough ratings; if that depends on the drawn items, more items are needed.
     """
     plan = next(plan for plan in plans if plan.items == items and plan.ratings == half)
     follows = f"rho {plan.spearman:.2f}, standard deviation {plan.spearman_sd:.2f}"
-    found = f"{half} an item follow{'s' * (half == 1)} the order of all ratings on {items} items with {follows}"
+    found = f"{half} per item follow{'s' * (half == 1)} the order of all ratings on {items} items with {follows}"
     if plan.spearman < 1 - TOLERANCE:
-        return f"more ratings an item: {found}"
+        return f"more ratings per item: {found}"
     return f"enough of both: {found}" if plan.stable else f"more items: {found}"
 
 
 def _texts_of(item: str, pair: str, texts: Mapping[str, tuple[str, tuple[str, ...]]]) -> tuple[str, tuple[str, ...]]:
-    """The context and the texts behind a rating; of several items compared, all their texts."""
+    """The context and the texts of a rating; for compared items, all their texts."""
     if item in texts:
         context, shown = texts[item]
         return context, tuple(shown[int(place)] for place in pair.split("-")) if pair else shown

@@ -1,4 +1,4 @@
-"""Ratings out of a study: the table that the studies read, with raters under their pseudonyms."""
+"""Export of ratings: the table that studies read, with pseudonyms of raters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import polars as pl
 
-from nlgauge.annotate.store_records import DONE, Snapshot
+from nlgauge.annotate.answers import ratings_of
+from nlgauge.annotate.database.records import DONE, Snapshot
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import DataError, OptionError
 
@@ -28,12 +29,12 @@ def ratings(
     questions: Sequence[str] | None = None,
     added: bool = False,
 ) -> Ratings:
-    """One row a rating: `item, rater, question, value, time` (UTC seconds of the answer), and `pair` where pairs were
-    compared.
+    """One row per rating: `item, rater, question, value, time` (UTC seconds of the answer), and `pair` for compared
+    pairs.
 
-    By default the valid work on normal units, and the questions that the form marks for export; `all` takes in whatever
-    was handed in, rejected or not. `added` takes in human texts and negatives that units were given and that the data
-    does not have. `write_table` writes the table as CSV, JSON lines or Parquet.
+    By default the valid work on normal units, and the questions that the form marks for export; `all` includes
+    all submitted work, rejected or not. `added` includes human texts and negatives that were added to units and are not
+    in the data. `write_table` writes the table as CSV, JSON lines or Parquet.
     """
     if include not in ("valid", "all"):
         raise OptionError(f"include = '{include}'; expected 'valid' or 'all'")
@@ -64,13 +65,13 @@ def ratings(
                 "pair": rated.pair,
                 "time": answer.saved_at,
             }
-            for rated in form.ratings(answer.question, answer.item, answer.value, unit)
+            for rated in ratings_of(form, answer.question, answer.item, answer.value, unit)
             if rated.item not in left_out
         ]
     if not rows:
         raise DataError(
             f"study '{snapshot.study.name}' has no {'valid ' if include == 'valid' else ''}ratings of "
-            f"{', '.join(wanted) or 'any question'}; expected work that was handed in: wait for raters"
+            f"{', '.join(wanted) or 'any question'}; expected submitted work: wait for raters"
         )
     frame = pl.DataFrame(rows, schema=_SCHEMA)
     has_pairs = bool((frame["pair"] != "").any())

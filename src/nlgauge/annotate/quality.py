@@ -1,28 +1,27 @@
-"""Which work to reject, and why: pure functions, one a rule, each with its options.
+"""Quality rules: which work to reject, and why; each is a class with its options.
 
 A rule sees the work of one assignment (and what came before it) and says nothing, or gives a reason in plain words with
-the numbers that led to it. Who acts on a reason, and who overrules it, is the store's business.
+the numbers that led to it. The store acts on a reason, and lets a researcher overrule it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import unicodedata
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 
-from nlgauge.errors import OptionError, UnknownName
+from nlgauge.configured import Configured, option
+from nlgauge.errors import OptionError
 from nlgauge.stats.agreement import rater_correlations
 
 Key = tuple[str, str]
 Answers = Mapping[Key, Any]
-
-Made = TypeVar("Made")
 
 _SHOWN = 3
 
@@ -60,21 +59,41 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KnownAnswers:
-    """Answers that are known beforehand: at least the share `least` must lie within `tolerance`.
+class Rule(Configured):
+    """A quality rule. `always` says that it applies whether or not a study names it."""
 
-    `rater_after` rejections by this rule reject the rater with all their work; 0 means never.
-    """
+    always: ClassVar[bool] = False
+
+    def require(self, holds: bool, option: str, expected: str) -> None:
+        """Refuse the value of an option."""
+        if not holds:
+            raise OptionError(f"{self.name}:{option}={getattr(self, option)}; expected {expected}", option=option)
+
+
+class AssignmentRule(Rule, ABC):
+    """A rule about the work of one assignment."""
+
+    @abstractmethod
+    def find(self, work: Work) -> Finding | None:
+        """The reason to reject this work, or None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownAnswers(AssignmentRule):
+    """Answers that are known beforehand: a share of them must be right."""
 
     name: ClassVar[str] = "gold"
-    tolerance: float = 0.0
-    least: float = 1.0
-    rater_after: int = 1
+    always: ClassVar[bool] = True
+
+    tolerance: float = option(0.0, "How far a right number may be from the known one.")
+    least: float = option(1.0, "Share of known answers that must be right.")
+    rater_after: int = option(1, "Rejections by this rule that reject the rater with all their work; 0: never.")
 
     def __post_init__(self) -> None:
-        _require(self.name, "tolerance", self.tolerance, self.tolerance >= 0, "0 or more")
-        _require(self.name, "least", self.least, 0 < self.least <= 1, "a share above 0, at most 1")
-        _require(self.name, "rater_after", self.rater_after, self.rater_after >= 0, "0 or more")
+        super().__post_init__()
+        self.require(self.tolerance >= 0, "tolerance", "0 or more")
+        self.require(0 < self.least <= 1, "least", "a share above 0, at most 1")
+        self.require(self.rater_after >= 0, "rater_after", "0 or more")
 
     def find(self, work: Work) -> Finding | None:
         """Compare with the expected answers that this rule is about."""
@@ -115,8 +134,9 @@ class Qualification(KnownAnswers):
     """The round before the first assignment; the study says how many tries there are."""
 
     name: ClassVar[str] = "qualification"
-    least: float = 0.8
-    rater_after: int = 0
+
+    least: float = option(0.8, "Share of known answers that must be right.")
+    rater_after: int = option(0, "Rejections by this rule that reject the rater with all their work; 0: never.")
 
     def is_about(self, work: Work, item: str) -> bool:  # noqa: ARG002
         """All items of a qualification unit."""
@@ -124,16 +144,14 @@ class Qualification(KnownAnswers):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mans:
-    """Paper 4, section 3.1: the human-written story must have at least 4 points, the negative example at most 2.
-
-    `question` names the question with the points; empty stands for every scale of the form.
-    """
+class Mans(AssignmentRule):
+    """Paper 4, section 3.1: the human-written story must have at least 4 points, the negative example at most 2."""
 
     name: ClassVar[str] = "mans"
-    human: float = 4.0
-    negative: float = 2.0
-    question: str = ""
+
+    human: float = option(4.0, "Fewest points of the human-written text.")
+    negative: float = option(2.0, "Most points of the negative example.")
+    question: str = option("", "The question with the points. Default: every scale of the form.")
 
     def find(self, work: Work) -> Finding | None:
         """Check the points of the human-written story and of the negative example."""
@@ -150,16 +168,18 @@ class Mans:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinTime:
-    """Work that was too quick: below `seconds`, or below `share` of the time that the form expects."""
+class MinTime(AssignmentRule):
+    """Work that was too quick."""
 
     name: ClassVar[str] = "min-time"
-    share: float = 0.2
-    seconds: float | None = None
+
+    share: float = option(0.2, "Least share of the time that the form expects.")
+    seconds: float | None = option(None, "Least time, instead of a share of the form's.")
 
     def __post_init__(self) -> None:
-        _require(self.name, "share", self.share, 0 <= self.share <= 1, "a share from 0 to 1")
-        _require(self.name, "seconds", self.seconds, self.seconds is None or self.seconds >= 0, "0 or more")
+        super().__post_init__()
+        self.require(0 <= self.share <= 1, "share", "a share from 0 to 1")
+        self.require(self.seconds is None or self.seconds >= 0, "seconds", "0 or more")
 
     def find(self, work: Work) -> Finding | None:
         """Compare the time that the work took with the least."""
@@ -170,20 +190,21 @@ class MinTime:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StraightLining:
-    """The same answer all the way: `answers` or more in one assignment, all equal, or `run` in a row over several.
+class StraightLining(AssignmentRule):
+    """The same answer throughout, in one assignment or in a row over several.
 
-    A `run` of 0 looks at single assignments only. Choices between two values do not count: five honest answers to a
-    question with yes and no are often the same.
+    Choices between two values do not count: five honest answers to a question with yes and no are often the same.
     """
 
     name: ClassVar[str] = "straight-lining"
-    answers: int = 5
-    run: int = 0
+
+    answers: int = option(5, "Number of equal answers in one assignment.")
+    run: int = option(0, "Number of equal answers in a row, over several assignments; 0: only within one.")
 
     def __post_init__(self) -> None:
-        _require(self.name, "answers", self.answers, self.answers >= 2, "2 or more")
-        _require(self.name, "run", self.run, self.run == 0 or self.run >= 2, "0, or 2 or more")
+        super().__post_init__()
+        self.require(self.answers >= 2, "answers", "2 or more")
+        self.require(self.run == 0 or self.run >= 2, "run", "0, or 2 or more")
 
     def find(self, work: Work) -> Finding | None:
         """Look at every question with levels."""
@@ -198,19 +219,17 @@ class StraightLining:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DuplicateText:
-    """Free text that was handed in before, by the same rater or, with `across`, by another one.
-
-    Case, spaces and punctuation do not matter; texts of fewer than `words` words do not count, since people may well
-    give the same short answer.
-    """
+class DuplicateText(AssignmentRule):
+    """Free text that was handed in before; case, spaces and punctuation do not matter."""
 
     name: ClassVar[str] = "duplicate-text"
-    words: int = 4
-    across: bool = True
+
+    words: int = option(4, "Shorter texts do not count: people may give the same short answer.")
+    across: bool = option(True, "Also texts of other raters.")
 
     def __post_init__(self) -> None:
-        _require(self.name, "words", self.words, self.words >= 1, "1 or more")
+        super().__post_init__()
+        self.require(self.words >= 1, "words", "1 or more")
 
     def find(self, work: Work) -> Finding | None:
         """Look for the texts of this assignment among each other and among earlier ones."""
@@ -221,7 +240,7 @@ class DuplicateText:
         for key, text in long_enough.items():
             where = ""
             if counts[marks[key]] > 1:
-                where = f"stands {counts[marks[key]]} times in this assignment"
+                where = f"occurs {counts[marks[key]]} times in this assignment"
             elif marks[key] in work.own_texts:
                 where = "was handed in before by the same rater"
             elif self.across and marks[key] in work.other_texts:
@@ -232,24 +251,25 @@ class DuplicateText:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorrelationFilter:
+class CorrelationFilter(Rule):
     """Paper 2, section 3.2.4: raters whose ratings correlate below .65 with the mean of the items that they rated.
 
-    Judged once `items` items were rated by this rater and by `raters` raters in all; with `leave_one_out` the mean is
-    that of the others. Where there are several questions, their mean correlation counts. A comparison of two items is
-    one item here, and counts in both directions.
+    Where there are several questions, their mean correlation counts. A comparison of two items is one item here, and
+    counts in both directions.
     """
 
     name: ClassVar[str] = "correlation"
-    below: float = 0.65
-    items: int = 10
-    raters: int = 2
-    leave_one_out: bool = False
+
+    below: float = option(0.65, "Least correlation.")
+    items: int = option(10, "Judge a rater who has rated so many items, each with enough raters.")
+    raters: int = option(2, "Fewest raters of an item, this one included.")
+    leave_one_out: bool = option(False, "Take the mean of the others.")
 
     def __post_init__(self) -> None:
-        _require(self.name, "below", self.below, -1 <= self.below <= 1, "a correlation")
-        _require(self.name, "items", self.items, self.items >= 3, "3 or more")
-        _require(self.name, "raters", self.raters, self.raters >= 2, "2 or more")
+        super().__post_init__()
+        self.require(-1 <= self.below <= 1, "below", "a correlation")
+        self.require(self.items >= 3, "items", "3 or more")
+        self.require(self.raters >= 2, "raters", "2 or more")
 
     def find(
         self, rater: str, ratings: Iterable[tuple[str, str, str, float]], comparisons: Collection[str] = ()
@@ -285,50 +305,6 @@ class CorrelationFilter:
         )
 
 
-Rule = KnownAnswers | Mans | MinTime | StraightLining | DuplicateText
-_ON_ASSIGNMENTS: tuple[type[Rule], ...] = (KnownAnswers, Attention, Qualification, Mans, MinTime, StraightLining,
-                                           DuplicateText)  # fmt: skip
-_ALWAYS = ("gold", "attention", "qualification")
-RULES = (*(kind.name for kind in _ON_ASSIGNMENTS), CorrelationFilter.name)
-MANUAL = "manual"
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The rules of a study. Those about known answers always apply where such answers exist."""
-
-    on_assignments: tuple[Rule, ...]
-    correlation: CorrelationFilter | None = None
-
-    def find(self, work: Work) -> list[Finding]:
-        """All reasons to reject this work; extra units (gold, attention, qualification) answer for themselves only."""
-        rules = [rule for rule in self.on_assignments if work.kind == "normal" or rule.name == work.kind]
-        return [found for rule in rules if (found := rule.find(work)) is not None]
-
-    def rater_after(self, rule: str) -> int:
-        """How many rejections by this rule reject the rater; 0: never."""
-        mine = (one for one in self.on_assignments if one.name == rule)
-        return next((one.rater_after for one in mine if isinstance(one, KnownAnswers)), 0)
-
-    @property
-    def earlier_answers(self) -> int:
-        """How many earlier answers a rule wants to see."""
-        return max((rule.run for rule in self.on_assignments if isinstance(rule, StraightLining)), default=0)
-
-
-def read_rules(options: Mapping[str, Mapping[str, Any]]) -> Rules:
-    """The rules by their names, with their options; an error about the first that does not exist."""
-    for name, given in options.items():
-        if name not in RULES:
-            raise UnknownName.among("quality rule", name, RULES)
-        if not isinstance(given, Mapping):
-            raise OptionError(f"quality rule '{name}' has {_shown(given)}; expected options, such as {{}} for none")
-    wanted = {name: dict(options.get(name, {})) for name in RULES if name in options or name in _ALWAYS}
-    made = tuple(_make(kind, wanted[kind.name]) for kind in _ON_ASSIGNMENTS if kind.name in wanted)
-    correlation = _make(CorrelationFilter, wanted["correlation"]) if "correlation" in wanted else None
-    return Rules(made, correlation)
-
-
 def normalised(text: str) -> str:
     """A text without what does not make it another text: case, width and accents' encoding, punctuation, spaces."""
     folded = unicodedata.normalize("NFKC", text).casefold()
@@ -351,24 +327,6 @@ def is_close(value: Any, expected: Any, tolerance: float) -> bool:
     if isinstance(value, list | tuple) and isinstance(expected, list | tuple):
         return list(value) == list(expected)
     return bool(value == expected)
-
-
-def _make(kind: type[Made], options: Mapping[str, Any]) -> Made:
-    name = str(kind.name)  # type: ignore[attr-defined]
-    known = {one.name for one in fields(kind)}  # type: ignore[arg-type]
-    for option in options:
-        if option not in known:
-            raise UnknownName.among(f"option of the quality rule '{name}'", option, known)
-    try:
-        return msgspec.convert(dict(options), kind)
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        raise OptionError(f"quality rule '{name}', {place.strip('`$.') or 'options'}: {message}") from error
-
-
-def _require(rule: str, option: str, value: Any, holds: bool, expected: str) -> None:
-    if not holds:
-        raise OptionError(f"quality rule '{rule}' has {option} = {value}; expected {expected}")
 
 
 def _is_number(value: Any) -> bool:

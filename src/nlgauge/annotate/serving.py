@@ -1,4 +1,4 @@
-"""Running the annotation site: one process, and every reason not to start is found before it does."""
+"""Running the annotation site in one process, with all checks before the start."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from nlgauge.annotate import schema
-from nlgauge.annotate.signing import entrance_address, link_address, read_secret, sign_link
-from nlgauge.annotate.store import Store
-from nlgauge.annotate.store_records import PLATFORMS
-from nlgauge.errors import OptionError
+from nlgauge.annotate.database import schema
+from nlgauge.annotate.database.store import Store
+from nlgauge.annotate.pages.signing import entrance_address, link_address, read_secret, sign_link
+from nlgauge.annotate.settings import PLATFORMS
+from nlgauge.errors import OptionError, argument
 
 if TYPE_CHECKING:
     import uvicorn
@@ -34,20 +34,21 @@ _THREADS = 8
 
 
 def database_address(given: str = "") -> str:
-    """The database to use: the one that is named, or that of the environment, or a file in the working folder."""
+    """The database to use: the given one, else that of the environment, else a file in the working folder."""
     return given or os.environ.get(DATABASE_VARIABLE, "") or DEFAULT_DATABASE
 
 
 @contextmanager
 def opened_store(database: str, *, must_exist: bool = True) -> Iterator[Store]:
-    """The store of a database with the tables of this version; an error where it cannot be read and written.
+    """The store of a database with the tables of this version; raises an error if it cannot be read and written.
 
-    A SQLite file that is not there is an error with `must_exist`, since a study would be looked for in an empty one.
+    With `must_exist`, a missing SQLite file is an error.
     """
     place = _sqlite_file(database)
     if must_exist and place is not None and not place.exists():
         raise OptionError(
-            f"no database {place}; expected one that `nlgauge annotate new` has made: name it with --database, or set "
+            f"no database {place}; expected one that `nlgauge annotate new` has made: name it with "
+            f"{argument('database')}, or set "
             f"{DATABASE_VARIABLE}"
         )
     engine = schema.connect(database)
@@ -66,7 +67,7 @@ def secret_file(database: str) -> Path:
 
 
 def rater_links(database: str, study: str, count: int, *, base_url: str, days: float) -> list[str]:
-    """Personal links, signed, for as many raters; each is good for one rater and ends after some days."""
+    """Signed personal links; each is valid for one rater and expires after some days."""
     if count < 1 or not days > 0:
         raise OptionError(f"{count} links for {days:g} days; expected at least 1, and more than 0 days")
     secret = read_secret(secret_file(database))
@@ -82,14 +83,14 @@ def serve(
     log_level: str = "warning",
     say: Callable[[str], None] = print,
 ) -> None:
-    """Run the site until it is told to stop (Ctrl-C, or the signal TERM), which lets open requests finish.
+    """Run the site until Ctrl-C or the signal TERM; open requests finish first.
 
-    `base_url` is the address by which raters reach the site where a proxy stands before it. Port 0 takes a free one.
+    `base_url` is the address by which raters reach the site if there is a proxy. Port 0 means any free port.
     Several servers may share a database; each is one process, since a SQLite file has one writer anyway.
     """
     import uvicorn
 
-    from nlgauge.annotate.app import AppSettings, create_app
+    from nlgauge.annotate.pages.app import AppSettings, create_app
 
     with opened_store(database) as store, _listening(host, port) as listener:
         app = create_app(store, AppSettings(secret_file=secret_file(database), base_url=base_url))
@@ -109,7 +110,7 @@ def serve(
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Answer with a few threads: more of them only wait for each other, for the interpreter and for the one writer."""
+    """Serve with a few threads: more would only wait for the interpreter lock and the single writer."""
     from anyio.to_thread import current_default_thread_limiter
 
     current_default_thread_limiter().total_tokens = _THREADS
@@ -117,7 +118,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def _welcome(store: Store, address: str) -> Iterator[str]:
-    from nlgauge.annotate.security import allows
+    from nlgauge.annotate.pages.security import allows
 
     yield f"for researchers: {address.rstrip('/')}/"
     for study in store.studies():
@@ -140,7 +141,7 @@ def _sqlite_file(database: str) -> Path | None:
 
 
 def _check_writable(engine: Engine) -> None:
-    """Write nothing in a way that a database that is for reading only refuses."""
+    """Raise an error for a read-only database, by an empty write."""
     table = schema.study
     with schema.clear_errors(engine), engine.begin() as connection:
         connection.execute(sa.update(table).where(table.c.id < 0).values(state=table.c.state))
@@ -148,25 +149,25 @@ def _check_writable(engine: Engine) -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens already, so that no other program can take the port between the check and the start."""
+    """A listening socket, so that no other program can take the port between the check and the start."""
     if not 0 <= port <= 65535:
-        raise OptionError(f"port {port}; expected 1 to 65535, or 0 for any that is free")
+        raise OptionError(f"port {port}; expected 1 to 65535, or 0 for any free port")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except socket.gaierror as error:
         raise OptionError(f"the host '{host}' is unknown ({error.strerror}); expected one of this machine") from error
     except OSError as error:
-        raise OptionError(_why_not(host, port, error)) from error
+        raise OptionError(_listen_error(host, port, error)) from error
     with listener:
         yield listener
 
 
-def _why_not(host: str, port: int, error: OSError) -> str:
+def _listen_error(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use; expected a free one: stop the other program, or choose another with --port"
+        return f"port {port} is in use; stop the other program, or choose another with {argument('port')}"
     if error.errno == errno.EACCES:
-        return f"port {port} may not be used by this user; expected one from 1024 on: choose another with --port"
+        return f"port {port} is reserved; expected one from 1024 on: choose another with {argument('port')}"
     if error.errno == errno.EADDRNOTAVAIL:
         return f"the host '{host}' is not an address of this machine; expected 127.0.0.1, 0.0.0.0 or one of its own"
     return (
@@ -181,7 +182,7 @@ def _address(listener: socket.socket, host: str) -> str:
 
 @contextmanager
 def _quiet_signals() -> Iterator[None]:
-    """The server stops at a signal and then raises it again; by then it has done its work."""
+    """Ignore the signal that the server raises again after it has stopped."""
 
     def heard(*_: Any) -> None:
         return None

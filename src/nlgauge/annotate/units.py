@@ -1,4 +1,4 @@
-"""What a rater gets as one assignment: rows of a table put together as a form asks, the same for the same seed."""
+"""Units of work: rows of a table combined as a form requires; deterministic for a seed."""
 
 from __future__ import annotations
 
@@ -6,60 +6,28 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise, product
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from nlgauge.annotate.answers import check_answer, is_storable
+from nlgauge.data.human.forms import Form, FormQuestion, Per, Shape
+from nlgauge.data.roles import ROLES, no_such_column
 from nlgauge.data.tables import Items, ResponseSets
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, argument
+from nlgauge.perturb.aspects.lexical_repetition import LexicalRepetition
 from nlgauge.perturb.base import Perturbed, draw_for
-from nlgauge.perturb.lexical_repetition import LexicalRepetition
-from nlgauge.studies.decoding import PARAMETERS
 from nlgauge.text.words import sentences
 
-if TYPE_CHECKING:
-    from nlgauge.annotate.forms import Form, Question
-
 Kind = Literal["normal", "gold", "attention", "qualification"]
-Per = Literal["unit", "item", "pair"]
-Added = Literal["human", "negative"]
-PairsOf = Literal["", "all", "neighbours"]
 Table = ResponseSets | Items
 
-_TELLING_APART = (*PARAMETERS, "label", "system")
-_LARGEST = 100
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shape:
-    """What an assignment is made of: `size` sets or items, those that share the column `group` where one is named.
-
-    `pairs` makes units of two out of each group; `add` says which items of a unit are not a system's (paper 4).
-    """
-
-    of: Literal["set", "item"]
-    size: int
-    group: str = ""
-    pairs: PairsOf = ""
-    add: tuple[Added, ...] = ()
-
-    def problems(self) -> Iterator[str]:
-        """What is wrong: found and expected."""
-        if not 1 <= self.size <= _LARGEST:
-            yield f"found size {self.size}; expected 1 to {_LARGEST}"
-        if self.group and self.size < 2:
-            yield f"found group = '{self.group}' with size {self.size}; expected units of at least 2"
-        if self.pairs and (self.size != 2 or not self.group):
-            yield f"found pairs = '{self.pairs}' with size {self.size}; expected size = 2 and a column as group"
-        if self.add and (self.of != "item" or not self.group or self.pairs or self.size <= len(self.add)):
-            yield "found 'add'; expected of = 'item', a column as group, and a size with room for systems' items"
-        if len(set(self.add)) < len(self.add):
-            yield "found a word twice in 'add'; expected each once"
+_DISTINGUISHING = (*ROLES["parameter"], "label", "system")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """What an answer is about: a set with its responses, or a single text.
+    """The subject of an answer: a set with its responses, or a single text.
 
-    `role` is system, human, negative, gold, attention or nothing. `context` is empty where the unit has one for all.
+    `role` is system, human, negative, gold, attention or nothing. `context` is empty if the unit has one for all.
     """
 
     id: str
@@ -79,7 +47,7 @@ class Unit:
     expected: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def targets(self, per: Per) -> list[str]:
-        """What a question is asked about: "" for the unit, items by their ids, pairs of responses as `<id>#i-j`."""
+        """The targets of a question: "" for the unit, items by their ids, pairs of responses as `<id>#i-j`."""
         if per == "unit":
             return [""]
         if per == "item":
@@ -87,13 +55,8 @@ class Unit:
         return [f"{item.id}#{i}-{j}" for item in self.items for i, j in combinations(range(len(item.texts)), 2)]
 
 
-def is_storable(text: str) -> bool:
-    """Whether every database can keep the text: PostgreSQL has no NUL, and a lone surrogate is no character."""
-    return "\0" not in text and not any("\ud800" <= letter <= "\udfff" for letter in text)
-
-
 def order_for(unit: Unit, rater_seed: int) -> Unit:
-    """The unit as one rater sees it: items in an order of the rater's own, responses within a set as they were."""
+    """The unit as one rater sees it: items in the rater's own random order, responses within a set unchanged."""
     items = sorted(unit.items, key=lambda item: item.id)
     draw_for(rater_seed, *(item.id for item in items)).shuffle(items)
     return replace(unit, items=tuple(items))
@@ -114,13 +77,13 @@ def make_units(
 ) -> list[Unit]:
     """Rows of a table as units: first the normal ones, then those whose answers are known.
 
-    `shape` stands in for the form's own. Without a group column rows are dealt at random; `smaller_last` lets the last
-    unit (of a group) have fewer. Sets are paired when they differ in the column `apart`, by default the first there is
-    of a decoding parameter, `label` and `system`; neighbours are next to each other in its order. A human text is a row
-    whose system is `human`, or else the first reference; a negative (unless `negatives` is off) is a row whose system
-    is `negative`, or else the human text of another group with sentences shuffled and words repeated (paper 4, 3.1).
-    Tables of known answers have a column `expected_<question>` for each question that has some; of items to choose
-    from, the right one has 1 there, and items to rank have their places.
+    `shape` replaces the form's own. Without a group column rows are distributed at random; with `smaller_last` the last
+    unit (of a group) may be smaller. Sets are paired when they differ in the column `apart`, by default the first
+    existing one of a decoding parameter, `label` and `system`; neighbours are next to each other in its order. A human
+    text is a row whose system is `human`, or else the first reference; a negative (unless `negatives` is off) is a row
+    whose system is `negative`, or else the human text of another group with sentences shuffled and words repeated
+    (paper 4, 3.1). Tables of known answers have a column `expected_<question>` for each question that has some; of
+    items to choose from, the right one has 1 there, and items to rank have their ranks.
     """
     shape = shape or form.unit
     for problem in shape.problems():
@@ -129,8 +92,10 @@ def make_units(
     made = _normal_units(rows, shape, seed, negatives, apart, smaller_last)
     units = [_unit("normal", items) for items in made]
     others: list[tuple[Kind, Table | None]] = [
-        ("gold", gold), ("attention", attention), ("qualification", qualification)
-    ]  # fmt: skip
+        ("gold", gold),
+        ("attention", attention),
+        ("qualification", qualification),
+    ]
     for kind, known in others:
         if known is not None:
             try:
@@ -149,7 +114,7 @@ class _Row:
 
 
 def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
-    """The rows as items; roles come from the system's name, and texts that no database keeps are mended."""
+    """The rows as items; roles come from the system's name, and texts that no database can store are repaired."""
     wanted, found = (ResponseSets, "single texts") if shape.of == "set" else (Items, "sets of responses")
     if not isinstance(table, wanted):
         raise DataError(f"found {found}; expected {'sets of responses' if shape.of == 'set' else 'single texts'}")
@@ -172,7 +137,7 @@ def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
 
 
 def _storable(text: str) -> str:
-    """The text with a replacement character for every NUL and lone surrogate, and so as long as before."""
+    """The text with a replacement character for every NUL and lone surrogate, of the same length."""
     return (
         text if is_storable(text) else "".join(one if is_storable(one) else "\N{REPLACEMENT CHARACTER}" for one in text)
     )
@@ -195,20 +160,16 @@ def _require_unique(ids: Sequence[str], where: str) -> None:
         before = first.setdefault(id, row)
         if before != row:
             raise DataError(
-                f"the id '{id[:60]}' stands {ids.count(id)} times in {where}, first in rows {before} and {row}; "
-                "expected an id of its own for every row, since ratings carry it: add a column of such ids and name it "
-                "(--id)"
+                f"the id '{id[:60]}' is a duplicate ({ids.count(id)} times in {where}, in rows {before} and {row}); "
+                "expected a unique id for every row, since ratings refer to it: add a column of such ids and name it "
+                f"({argument('id')})"
             )
 
 
 def _require_columns(rows: Sequence[_Row], *names: str) -> None:
     found = rows[0].cells
     if missing := [name for name in names if name and name not in found]:
-        raise DataError(
-            f"no column {', '.join(map(repr, missing))}; found {', '.join(found)}: add what is missing, or give "
-            "another shape of units",
-            column=missing[0],
-        )
+        raise no_such_column(missing[0], found, advice="add it, or give another shape of units")
 
 
 def _groups(rows: Sequence[_Row], column: str) -> dict[Any, list[_Row]]:
@@ -231,11 +192,11 @@ def _normal_units(
         yield from _with_additions(groups, shape, seed, negatives)
         return
     if shape.pairs:
-        column = apart or next((name for name in _TELLING_APART if name in rows[0].cells), "")
+        column = apart or next((name for name in _DISTINGUISHING if name in rows[0].cells), "")
         if not column:
             raise DataError(
                 f"found {', '.join(rows[0].cells)}; expected a column in which compared {shape.of}s differ, one of "
-                f"{', '.join(_TELLING_APART)}: name another (--apart)"
+                f"{', '.join(_DISTINGUISHING)}: name another ({argument('apart')})"
             )
         _require_columns(rows, column)
         for value, group in groups.items():
@@ -260,7 +221,7 @@ def _pairs(group: Sequence[_Row], shape: Shape, column: str, value: Any) -> Iter
     steps = list(combinations(levels, 2)) if shape.pairs == "all" else list(pairwise(sorted(levels)))
     if not steps:
         raise DataError(
-            f"the {shape.of}s with {shape.group} '{str(value)[:60]}' are all alike in '{column}'; expected at least "
+            f"the {shape.of}s with {shape.group} '{str(value)[:60]}' are all equal in '{column}'; expected at least "
             "two that differ: name another column (apart) or leave them out",
             column=column,
         )
@@ -305,7 +266,7 @@ def _human(group: Sequence[_Row], column: str, value: Any) -> Item:
 
 
 def _negative(humans: Mapping[Any, Item], value: Any, beside: Item, seed: int) -> Item:
-    """The human text of another group made bad enough that nobody who reads it can like it."""
+    """The human text of another group made clearly bad."""
     draw = draw_for(seed, "negative", value)
     others = [item.texts[0] for key, item in humans.items() if key != value]
     draw.shuffle(others)
@@ -332,7 +293,7 @@ def _worsened(story: str, draw: random.Random) -> str | None:
 
 
 def _unit(kind: Kind, items: Sequence[Item]) -> Unit:
-    """A unit whose context is that of its items, where they share one."""
+    """A unit; its context is that of its items if they share one."""
     contexts = {item.context for item in items}
     if len(contexts) > 1:
         return Unit(kind=kind, items=tuple(items))
@@ -340,7 +301,7 @@ def _unit(kind: Kind, items: Sequence[Item]) -> Unit:
 
 
 def _known_units(form: Form, table: Table, shape: Shape, kind: Kind) -> Iterator[Unit]:
-    """Units of rows whose answers are known, as large as the rows allow; ids say what kind they are of."""
+    """Units of rows whose answers are known, as large as the rows allow; ids contain the kind."""
     rows = _rows(table, shape, f"{kind}:")
     columns = {f"expected_{question.id}": question for question in form.questions}
     given = {name: question for name, question in columns.items() if name in rows[0].cells}
@@ -359,7 +320,9 @@ def _known_units(form: Form, table: Table, shape: Shape, kind: Kind) -> Iterator
             yield replace(unit, expected=expected)
 
 
-def _known(form: Form, question: Question, unit: Unit, cells: Sequence[Any], column: str) -> Iterator[tuple[str, Any]]:
+def _known(
+    form: Form, question: FormQuestion, unit: Unit, cells: Sequence[Any], column: str
+) -> Iterator[tuple[str, Any]]:
     """The known answers to one question, from the cells of a unit's rows: (item, answer)."""
     ids = unit.targets("item")
     if question.widget == "span" or question.per == "pair":
@@ -379,6 +342,6 @@ def _known(form: Form, question: Question, unit: Unit, cells: Sequence[Any], col
         raise DataError(f"found {len(known)} answers for one unit; expected one", column=column)
     for item, value in known:
         try:
-            yield item, form.check_answer(question.id, item, value, unit)
+            yield item, check_answer(form, question.id, item, value, unit)
         except DataError as error:
             raise DataError(error.message, column=column) from error

@@ -3,167 +3,142 @@
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, ClassVar
 
-import typer
+import click
+
+from nlgauge.cli.commands import CommandGroup, argument
+from nlgauge.cli.output import Output, check_table, columns, say, show_list
+from nlgauge.configured import Options, check_that, option, required
+from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
     from nlgauge.data.datasets import Dataset
 
-app = typer.Typer(
-    help="List, locate and verify the public datasets of the papers; make pairs of dialogs and tables of human "
-    "judgments. Nothing is downloaded: `list --format json` says where each dataset comes from.\n\n"
-    "Example: nlgauge data verify mans huse --data-dir ~/research",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-DataDir = Annotated[
-    str, typer.Option("--data-dir", help="The folder below which the datasets lie; by default what NLGAUGE_DATA names.")
-]
+_TABLE = "Written here: .jsonl, .csv, .tsv or .parquet."
 
 
-@app.command("list")
-def list_command(
-    format: Annotated[str, typer.Option("--format", "-f", help="text or json.")] = "text", data_dir: DataDir = ""
-) -> None:
-    """List the datasets and which are here. Example: nlgauge data list --format json"""
-    from nlgauge.data.datasets import VARIABLE, catalogue
-    from nlgauge.data.datasets import data_dir as find_data_dir
-    from nlgauge.errors import OptionError
+@dataclass(frozen=True, kw_only=True)
+class DataFolder(Options):
+    """Where the datasets are."""
 
-    if format not in ("text", "json"):
-        raise OptionError(f"--format {format}; expected text or json")
-    folder = find_data_dir(data_dir) if data_dir or os.environ.get(VARIABLE) else None
+    heading: ClassVar[str] = "Data"
+
+    data_dir: str = option("", "The folder of the datasets. Default: NLGAUGE_DATA.", metavar="FOLDER")
+
+
+def list_datasets(folder: DataFolder, output: Output) -> None:
+    """List the datasets, and which of them are here.
+
+    Example: nlgauge data list --format json
+    """
+    from dataclasses import asdict
+
+    from nlgauge.data.datasets import VARIABLE, catalogue, data_dir
+
+    place = data_dir(folder.data_dir) if folder.data_dir or os.environ.get(VARIABLE) else None
     datasets = list(catalogue().values())
-    if format == "json":
-        print(_as_json(datasets, folder))
-        return
-    rows = [("name", "here", "licence", "summary")]
-    rows += [(dataset.name, _state(dataset, folder), dataset.licence, dataset.summary) for dataset in datasets]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]))
-    if folder is None:
-        print(f"nlgauge: no data folder; name it with --data-dir or set {VARIABLE}", file=sys.stderr)
+    rows = [{**asdict(one), "files_here": one.present(place) if place else 0} for one in datasets]
+    lines = [("name", "here", "licence", "summary")]
+    lines += [(one.name, _state(one, place), one.licence, one.summary) for one in datasets]
+    show_list("datasets", rows, columns(lines), output)
+    if place is None:
+        say(f"no data folder; name it with --data-dir or set {VARIABLE}")
 
 
-@app.command("path")
-def path_command(
-    name: Annotated[str, typer.Argument(help="Name of a dataset.")],
-    file: Annotated[str, typer.Argument(help="One of its files, by relative path or base name.")] = "",
-    data_dir: DataDir = "",
+def show_path(
+    folder: DataFolder,
+    name: str = argument("NAME", "A dataset."),
+    file: str = argument("FILE", "One of its files, by relative path or base name.", ""),
 ) -> None:
-    """Print the folder of a dataset, or the path of a file. Example: nlgauge data path huse summary_clean.csv"""
+    """Print the folder of a dataset, or the path of a file.
+
+    Example: nlgauge data path huse summary_clean.csv
+    """
     from nlgauge.data.datasets import dataset_path
 
-    print(dataset_path(name, data_dir, file=file))
+    print(dataset_path(name, folder.data_dir, file=file))
 
 
-@app.command("verify")
-def verify_command(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Datasets; all of them when none is named.")
-    ] = None,
-    data_dir: DataDir = "",
+def verify_datasets(
+    folder: DataFolder, names: Sequence[str] = argument("NAME...", "Datasets; all of them when none is named.", ())
 ) -> None:
-    """Compare files with the catalogue's; exit 1 when one is missing or changed. Example: nlgauge data verify mans"""
-    from nlgauge.data.datasets import catalogue, find_dataset, verify
-    from nlgauge.data.datasets import data_dir as find_data_dir
+    """Compare files with the catalogue's; exit 1 when one is missing or changed.
+
+    Example: nlgauge data verify mans
+    """
+    from nlgauge.data.datasets import catalogue, data_dir, find_dataset, verify
 
     datasets = [find_dataset(name) for name in dict.fromkeys(names or catalogue())]
-    folder = find_data_dir(data_dir)
+    place = data_dir(folder.data_dir)
     wrong = []
     for dataset in datasets:
-        checks = verify(dataset, folder)
+        checks = verify(dataset, place)
         for check in checks:
             print(f"{check.state:7}  {dataset.name}  {check.file.path}  {check}")
         if any(check.state != "ok" for check in checks):
             wrong.append(dataset)
     for dataset in wrong:
-        print(f"nlgauge: {dataset.name}: {dataset.advice}", file=sys.stderr)
+        say(f"{dataset.name}: {dataset.advice}")
     if wrong:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
-@app.command("pairs")
-def pairs_command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Dialogs; also .gz or .zst, and '-' is standard input.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Pairs go here: .jsonl, .csv, .tsv or .parquet.")],
-    context_turns: Annotated[int, typer.Option(metavar="N", help="Turns before the reply, at most.")] = 1,
-    separator: Annotated[str, typer.Option(help="What stands between them; \\n is a line break.")] = " ",
-    speaker_marks: Annotated[bool, typer.Option("--speaker-marks", help="Name speakers in the context.")] = False,
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="dailydialog, parlai, chat or json.",
-                          show_default="by content")
-    ] = "",
-    limit: Annotated[int, typer.Option(metavar="N", help="Write only the first so many pairs; 0 for all.")] = 0,
-) -> None:  # fmt: skip
+def write_dialog_pairs(
+    file: str = argument("FILE", "Dialogs; also .gz or .zst, and '-' is standard input."),
+    output: Path = required(f"Pairs. {_TABLE}", metavar="OUT", flags=("--output", "-o")),
+    context_turns: int = option(1, "Turns before the reply, at most.", metavar="N"),
+    separator: str = option(" ", r"Text between them; \n is a line break.", escapes=True),
+    speaker_marks: bool = option(False, "Name speakers in the context."),
+    input_format: str = option("", "dailydialog, parlai, chat or json. Default: by content.", metavar="FORMAT"),
+    limit: int = option(0, "Write only the first N pairs; 0: all.", metavar="N"),
+) -> None:
     """Turn dialogs into pairs of context and reply (id, context, text and, where there are any, references).
 
     Example: nlgauge data pairs dialogues_train.txt -o pairs.jsonl --context-turns 2
     """
-    from nlgauge.cli.inputs import check_output
     from nlgauge.data.dialogs import read_dialogs, turn_pairs
     from nlgauge.data.writing import write_table
-    from nlgauge.errors import OptionError
 
-    if limit < 0:
-        raise OptionError(f"--limit {limit}; expected 0 (all) or more")
-    check_output(output, [file])
-    dialogs = read_dialogs(file, format=format)
-    pairs = turn_pairs(
-        dialogs, context_turns=context_turns, separator=separator.replace("\\n", "\n"), speaker_marks=speaker_marks
-    )
+    check_that(limit >= 0, "limit", limit, "0 (all) or more")
+    check_table("output", output, [file])
+    dialogs = read_dialogs(file, format=input_format)
+    pairs = turn_pairs(dialogs, context_turns=context_turns, separator=separator, speaker_marks=speaker_marks)
     frame = pairs.frame.head(limit) if limit else pairs.frame
     write_table(frame, output)
-    print(
-        f"nlgauge: wrote {output}: {frame.height:,} of {len(pairs):,} pairs from {len(dialogs):,} dialogs "
-        f"({dialogs.format})",
-        file=sys.stderr,
-    )
+    say(f"wrote {output}: {frame.height:,} of {len(pairs):,} pairs from {len(dialogs):,} dialogs ({dialogs.format})")
 
 
-@app.command("judgments")
-def judgments_command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Released judgments; also .gz or .zst.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Items go here: .jsonl, .csv, .tsv or .parquet.")],
-    ratings: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Single ratings go here: .jsonl, .csv, .tsv or .parquet.")
-    ] = None,
-    format: Annotated[
-        str, typer.Option("--format", "-f", metavar="FORMAT", help="mans, usr, summeval, hanna or table.",
-                          show_default="by content")
-    ] = "",
-) -> None:  # fmt: skip
+def write_judgments(
+    file: str = argument("FILE", "Released judgments; also .gz or .zst."),
+    output: Path = required(f"Items. {_TABLE}", metavar="OUT", flags=("--output", "-o")),
+    ratings: Path | None = option(None, f"Single ratings. {_TABLE}", metavar="OUT"),
+    input_format: str = option("", "mans, usr, summeval, hanna or table. Default: by content.", metavar="FORMAT"),
+) -> None:
     """Turn released human judgments into items (with mean ratings) and single ratings, which every study reads.
 
     Example: nlgauge data judgments mans_roc.json -o items.jsonl --ratings ratings.csv
     """
-    from nlgauge.cli.inputs import check_output
-    from nlgauge.data.judgments import read_judgments
+    from nlgauge.data.human.judgments import read_judgments
     from nlgauge.data.writing import write_table
-    from nlgauge.errors import OptionError
 
-    for path in (output, ratings):
-        if path is not None:
-            check_output(path, [file])
-    if ratings is not None and ratings.resolve() == output.resolve():
-        raise OptionError(f"{ratings}: items and ratings are to go to one file; expected two names")
-    found = read_judgments(file, format)
+    check_table("output", output, [file])
+    if ratings is not None:
+        check_table("ratings", ratings, [file])
+        if ratings.resolve() == output.resolve():
+            raise OptionError(f"{ratings}: is named for items and for ratings; expected two names", option="ratings")
+    found = read_judgments(file, input_format)
     write_table(found.items, output)
     if ratings is not None:
         write_table(found.ratings, ratings)
     for note in found.notes:
-        print(f"nlgauge: note: {note}", file=sys.stderr)
+        say(f"note: {note}")
     scores = ", ".join(name for name in found.items.frame.columns if name == "human" or name.startswith("human_"))
-    print(
-        f"nlgauge: wrote {output}: {len(found.items):,} items ({found.format}) with {scores}"
-        + ("" if ratings is None else f"; {ratings}: {len(found.ratings):,} ratings"),
-        file=sys.stderr,
-    )
+    written = "" if ratings is None else f"; {ratings}: {len(found.ratings):,} ratings"
+    say(f"wrote {output}: {len(found.items):,} items ({found.format}) with {scores}{written}")
 
 
 def _state(dataset: Dataset, folder: Path | None) -> str:
@@ -173,9 +148,16 @@ def _state(dataset: Dataset, folder: Path | None) -> str:
     return f"{present} of {len(dataset.files)}" if present else "-"
 
 
-def _as_json(datasets: list[Dataset], folder: Path | None) -> str:
-    import json
-    from dataclasses import asdict
-
-    entries = [{**asdict(dataset), "files_here": dataset.present(folder) if folder else 0} for dataset in datasets]
-    return json.dumps({"datasets": entries}, ensure_ascii=False, indent=2)
+app = CommandGroup(
+    "data",
+    "List, locate and verify public datasets of the papers; make pairs of dialogs and tables of human judgments.\n\n"
+    "Nothing is downloaded: `list --format json` says where each dataset comes from.",
+    {
+        "list": list_datasets,
+        "path": show_path,
+        "verify": verify_datasets,
+        "pairs": write_dialog_pairs,
+        "judgments": write_judgments,
+    },
+    examples=["nlgauge data verify mans huse --data-dir ~/research"],
+)

@@ -1,259 +1,274 @@
-"""`nlgauge score`."""
+"""`nlgauge score` and `nlgauge compare`, and what they share with `plan` and `report`."""
 
 from __future__ import annotations
 
 import dataclasses
-import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import typer
+import click
 
-from nlgauge.cli import inputs
-from nlgauge.errors import OptionError
+from nlgauge.cli.commands import argument
+from nlgauge.cli.output import Output, Plugins, check_table, say
+from nlgauge.configured import Options, option
+from nlgauge.data.columns import Reading
+from nlgauge.engine.running import Running
+from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import argument as named
+from nlgauge.models.runtime import Machine
+from nlgauge.stats.inference import Inference
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nlgauge.cli.gates import Gate
-    from nlgauge.metrics.comparison import Comparison
+    from nlgauge.data.reading import Source
     from nlgauge.metrics.registry import Unmeasured
     from nlgauge.metrics.score import Score
     from nlgauge.report.tables import Sheet
+    from nlgauge.scoring.comparison import Comparison
 
+FILES = argument(
+    "FILE...",
+    "JSONL, CSV, TSV, Parquet, Arrow or plain text, also .gz or .zst; logs of lm-evaluation-harness (or their folder) "
+    "and of Inspect, OpenAI batch output, or the folder of a Hugging Face dataset; '-' is standard input. Several "
+    "files are several systems, compared with the first.",
+)
 _SKETCH = "hll-16"
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="FORMAT",
-        callback=inputs.format_name,
-        help="text, json, csv, markdown, latex or parquet. Default: as the output's name says, else text.",
-        show_default=False,
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="OUT",
-        help="Write the result here instead of printing it. JSON then has intervals and the values of single sets, "
-        "which nlgauge leaderboard reads.",
-    ),
-]
-Log = Annotated[
-    str,
-    typer.Option(metavar="mlflow|wandb", help="Log the scores to a new run of this tracker.", show_default=False),
-]
-FailIf = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="CONDITION",
-        help="Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4', or "
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricChoice(Options):
+    """The metrics of a command."""
+
+    heading: ClassVar[str] = "Metrics"
+
+    metrics: Sequence[str] = option(
+        (),
+        "A metric, or a printed signature; repeat for more. Default: distinct and cos-sim; of a report, those that the "
+        "data allows.",
+        metavar="NAME[:OPTION=VALUE,...]",
+        flags=("--metric", "-m"),
+    )
+    columns: Sequence[str] = option(
+        (), "Take a column of the file as one more metric.", metavar="COL", flags=("--column",)
+    )
+
+    def make(self, sketch: bool = False) -> tuple[list[Any], list[Unmeasured]]:
+        """The metrics, and the parts of bundles that cannot run on this machine, which is said now."""
+        from nlgauge.metrics.column import ColumnMetric
+        from nlgauge.metrics.registry import measurable_metrics
+
+        made, unmeasured = measurable_metrics(list(self.metrics or (() if self.columns else ("distinct", "cos-sim"))))
+        say_unmeasured(unmeasured)
+        if sketch:
+            made = _sketched(made)
+        return [*made, *(ColumnMetric(column=name) for name in self.columns)], unmeasured
+
+
+def _sketched(metrics: list[Any]) -> list[Any]:
+    chosen = [getattr(m, "over", "") == "corpus" and hasattr(m, "count") and m.name != "entropy" for m in metrics]
+    if not any(chosen):
+        example = named("metrics", "distinct:over=corpus")
+        raise OptionError(f"{named('sketch')} requires a corpus-level count, as in {example}")
+    return [dataclasses.replace(m, count=_SKETCH) if one else m for m, one in zip(metrics, chosen, strict=True)]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is measured."""
+
+    sources: list[Source]
+    metrics: list[Any]
+    unmeasured: list[Unmeasured]
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """The options of every command that measures files: metrics, data, inference, machine, running."""
+
+    choice: MetricChoice
+    plugins: Plugins
+    reading: Reading
+    inference: Inference
+    machine: Machine
+    running: Running
+
+    @contextmanager
+    def begun(self, files: Sequence[str], *, sketch: bool = False, default: bool = True) -> Iterator[Job]:
+        """The sources and metrics, on the chosen machine; without `default`, there may be no metrics."""
+        from nlgauge.data.reading import Source
+        from nlgauge.data.sources.files import kept_open
+        from nlgauge.metrics.registry import refuse_metrics
+
+        self.plugins.use()
+        with self.machine.used(), kept_open():
+            chosen = default or self.choice.metrics or self.choice.columns
+            metrics, unmeasured = self.choice.make(sketch) if chosen else ([], [])
+            refuse_metrics(files)
+            extras = tuple(self.choice.columns)
+            yield Job([Source(path=path, reading=self.reading, extras=extras) for path in files], metrics, unmeasured)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairing(Options):
+    """How systems are compared."""
+
+    paired: bool = option(
+        True,
+        "Compare context by context, or, where contexts differ, as samples: a permutation test over all sets.",
+        flags=("--paired/--unpaired",),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Pairing):
+    """What happens with scores and comparisons beside the output."""
+
+    fail_if: Sequence[str] = option(
+        (),
+        "Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4', or "
         "'distinct.difference.high < 0' (below the first system, and not by chance); repeat for more.",
-        show_default=False,
-    ),
-]
+        metavar="CONDITION",
+    )
+    log: str = option("", "Log the scores to a new run of this tracker.", metavar="mlflow|wandb")
+
+    def check(self, output: Output, files: Sequence[str]) -> str:
+        """The format of the result; fails before any work when it could not be written or logged."""
+        if self.log:
+            from nlgauge.interop import check_tracker
+
+            check_tracker(self.log)
+        return output.check(files)
+
+    def conclude(
+        self, sheet: Sheet, form: str, output: Output, job: Job, scores: list[Score], comparisons: list[Comparison]
+    ) -> None:
+        """Print or write the result, log it, and exit with 1 when a condition is met."""
+        from nlgauge.scoring.gates import read_gates
+
+        output.write(sheet, form)
+        if self.log:
+            from nlgauge.interop import log_scores
+
+            log_scores(scores, sheet.document, self.log)
+        say_unmeasured(job.unmeasured)
+        met = [line for gate in read_gates(self.fail_if, job.metrics) for line in gate.met(scores, comparisons)]
+        for line in met:
+            say(f"failed: {line}")
+        if met:
+            raise click.exceptions.Exit(1)
 
 
-def score_command(
-    files: inputs.Files,
-    metric: inputs.Metrics = None,
-    column: inputs.ValueColumns = None,
-    format: Format = "",
-    output: Output = None,
-    confidence: Annotated[
-        bool, typer.Option("--confidence", help="Add intervals (always there when systems are compared).")
-    ] = False,
-    level: inputs.Level = 0.95,
-    resamples: inputs.Resamples = 1000,
-    seed: inputs.Seed = 12345,
-    per_item: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write values of single sets to .jsonl, .csv or .parquet.")
-    ] = None,
-    compare: Annotated[bool, typer.Option("--compare/--no-compare", help="Paired tests between systems.")] = True,
-    fail_if: FailIf = None,
-    log: Log = "",
-    sketch: Annotated[
-        bool, typer.Option("--sketch", help="Estimate corpus-level counts in one pass and little memory.")
-    ] = False,
-    one_set: inputs.OneSet = False,
-    input_format: inputs.InputFormat = "",
-    responses: inputs.Responses = None,
-    text: inputs.Text = None,
-    references: inputs.References = None,
-    references_separator: inputs.ReferencesSeparator = "",
-    id: inputs.Id = None,
-    context: inputs.Context = None,
-    system: inputs.SystemColumn = None,
-    empty_cells: inputs.EmptyCells = "error",
-    set_size: inputs.SetSize = 0,
-    aligned: inputs.Aligned = None,
-    engine: inputs.Engine = "local",
-    processes: inputs.Processes = 0,
-    run: inputs.RunFolder = None,
-    on_error: inputs.OnError = "stop",
-    part_mb: inputs.PartMb = 0.0,
-    chunk_mb: inputs.ChunkMb = 2.0,
-    no_cache: inputs.NoCache = False,
-    device: inputs.Device = "",
-    batch_size: inputs.BatchSize = 0,
-    threads: inputs.Threads = 0,
-    progress: inputs.Progress = True,
+def score(
+    files: Sequence[str] = FILES,
+    *,
+    measuring: Measuring,
+    outcome: Outcome,
+    sketch: bool = option(False, "Estimate corpus-level counts in one pass and little memory."),
+    confidence: bool = option(False, "Add intervals (always there when systems are compared)."),
+    compare: bool = option(True, "Test every system against the first."),
+    per_item: Path | None = option(None, "Write values of single sets to .jsonl, .csv or .parquet.", metavar="OUT"),
+    output: Output,
 ) -> None:
     """Score files of response sets or texts, and compare systems.
 
     Prints a table with a signature for every number. With several files (or a column of system names) each system is
     compared with the first, on the same contexts: paired permutation test, bootstrap interval of the difference,
     Holm's correction. CSV and Parquet have scores alone; nlgauge compare -o writes differences and p-values there, too.
+    JSON that is written with -o has intervals and the values of single sets, which nlgauge leaderboard reads.
 
     Examples:
-
       nlgauge score out.jsonl -m distinct -m self-bleu:n=3 --confidence
-
       nlgauge score a.jsonl b.jsonl -m distinct --format json
-
       nlgauge score corpus.txt.gz -m distinct:over=corpus --sketch
-
       nlgauge score replies.csv --text reply --references answers --references-separator '\\t' -m dialog
-
       nlgauge score out.jsonl -m distinct --fail-if 'distinct < 0.4'
-
       nlgauge score 'shards/*.jsonl.gz' -m distinct:over=corpus --engine ray --workers 8 --run runs/shards
     """
-    from nlgauge.cli.gates import read_gates
-    from nlgauge.metrics.comparison import compare_all
-    from nlgauge.metrics.score import Interval
-    from nlgauge.metrics.scoring import RunOptions
-    from nlgauge.metrics.scoring import score as score_files
     from nlgauge.report import tables
-    from nlgauge.stats.bootstrap import check_level
+    from nlgauge.scoring.gates import read_gates
+    from nlgauge.scoring.scoring import score_data
 
-    form = check_result(format, output, log, files)
+    form = outcome.check(output, files)
     if per_item is not None:
-        if per_item.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
-            raise OptionError(f"--per-item {per_item}; expected a name ending in .jsonl, .csv, .tsv or .parquet")
-        inputs.check_output(per_item, files)
-    inputs.use_machine(device, batch_size, threads)
-    made, unmeasured = make_metrics(metric, column, sketch)
-    gates = read_gates(fail_if or [], made)
-    columns = {
-        "responses": responses, "text": text, "id": id, "context": context, "system": system,
-        "references": references, "references_separator": inputs.unescaped(references_separator),
-        "empty_cells": empty_cells,
-    }  # fmt: skip
-    sources = inputs.make_sources(
-        files, input_format=input_format, columns=columns, set_size=set_size, aligned=aligned,
-        extras=tuple(column or ()),
-    )  # fmt: skip
-    check_level(level, resamples)
-    interval = Interval(level, resamples, seed)
-    saved = form == "json" and output is not None
-    wanted = confidence or saved or any(gate.end for gate in gates)
-    scores = score_files(
-        sources,
-        made,
-        interval=interval if wanted or (compare and (len(files) > 1 or sources[0].has_systems)) else None,
-        interval_alone=wanted,
-        run=RunOptions(
-            processes=processes,
-            chunk_bytes=inputs.chunk_bytes(chunk_mb),
-            cache=not no_cache,
-            progress=progress,
-            one_set=one_set,
-            engine=engine,
-            folder=run,
-            part_bytes=inputs.chunk_bytes(part_mb, "--part-mb") if part_mb else 0,
-            on_error=on_error,
-        ),
-    )
+        check_table("per_item", per_item, files)
+    saved = form == "json" and output.output is not None
+    with measuring.begun(files, sketch=sketch) as job:
+        wanted = confidence or saved or any(gate.end for gate in read_gates(outcome.fail_if, job.metrics))
+        compared = compare and (len(files) > 1 or job.sources[0].has_systems)
+        how = measuring.inference if wanted or compared else None
+        scores = score_data(job.sources, job.metrics, inference=how, alone=wanted, running=measuring.running)
     warn_about(scores)
-    systems = {score.system for score in scores}
-    comparisons = compare_all(scores, interval) if compare and len(systems) > 1 else []
+    comparisons = _comparisons(scores, measuring.inference, outcome.paired) if compare else []
     if per_item is not None:
         from nlgauge.data.writing import write_table
 
         write_table(tables.per_item_table(scores), per_item)
-    conclude(tables.score_sheet(scores, comparisons, values=saved), scores, form, output, log)
-    say_unmeasured(unmeasured)
-    fail(gates, scores, comparisons)
+    sheet = tables.score_sheet(scores, comparisons, values=saved)
+    outcome.conclude(sheet, form, output, job, scores, comparisons)
 
 
-def fail(gates: Sequence[Gate], scores: Sequence[Score], comparisons: Sequence[Comparison]) -> None:
-    """Exit with 1 when a condition is met, and say which."""
-    met = [line for gate in gates for line in gate.met(scores, comparisons)]
-    for line in met:
-        print(f"nlgauge: failed: {line}", file=sys.stderr)
-    if met:
-        raise typer.Exit(1)
+def _comparisons(scores: list[Score], inference: Inference, paired: bool) -> list[Comparison]:
+    from nlgauge.scoring.comparison import compare_systems
+
+    if len({one.system for one in scores}) < 2:
+        return []
+    try:
+        return compare_systems(scores, inference, paired=paired)
+    except DataError as error:
+        raise DataError(
+            f"{error.message}; {named('compare', False)} prints the scores alone", option=error.option
+        ) from error
 
 
-def check_result(format: str, output: Path | None, log: str, files: list[str]) -> str:
-    """The format of the result; fails before any work when it could not be written or logged."""
-    from nlgauge.report.tables import choose_format
+def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outcome, output: Output) -> None:
+    """Say whether systems differ: each against the first, metric by metric.
 
-    if output is not None and not format and output.suffix.lower() in (".pdf", ".html", ".htm"):
-        raise OptionError(
-            f"{output}: a table cannot be '{output.suffix}'; expected .txt, .json, .csv, .md, .tex or .parquet; "
-            "nlgauge report writes PDF and HTML"
+    Prints both values, their difference with an interval, the p-value with Holm's correction, the effect size (the
+    difference in standard deviations) and a verdict in words. Systems are compared context by context; files with
+    different contexts need --unpaired, which sees much less.
+
+    Examples:
+      nlgauge compare a.jsonl b.jsonl -m distinct -m self-bleu
+      nlgauge compare a.jsonl other.jsonl -m distinct --unpaired
+      nlgauge compare old.jsonl new.jsonl -m distinct --fail-if 'distinct.difference.high < 0'
+    """
+    from nlgauge.report.tables import comparison_sheet
+    from nlgauge.scoring.comparison import compare_systems, size_warnings
+    from nlgauge.scoring.gates import read_gates
+    from nlgauge.scoring.scoring import score_data
+
+    form = outcome.check(output, files)
+    with measuring.begun(files) as job:
+        read_gates(outcome.fail_if, job.metrics)
+        scores = score_data(job.sources, job.metrics, inference=measuring.inference, running=measuring.running)
+    warn_about(scores)
+    systems = list(dict.fromkeys(one.system for one in scores))
+    if len(systems) < 2:
+        raise DataError(
+            f"one system ('{systems[0]}') in {', '.join(files)}; expected two to compare: name another file, or the "
+            f"column of system names with {named('system', 'COL')}"
         )
-    form = choose_format(format, output)
-    if output is not None:
-        inputs.check_output(output, files)
-    if log:
-        from nlgauge.interop import check_tracker
-
-        check_tracker(log)
-    return form
+    comparisons = compare_systems(scores, measuring.inference, paired=outcome.paired)
+    if not outcome.paired:
+        for warning in size_warnings(scores):
+            say(f"warning: {warning}")
+    sheet = comparison_sheet(scores, comparisons, values=form == "json" and output.output is not None)
+    outcome.conclude(sheet, form, output, job, scores, comparisons)
 
 
-def conclude(sheet: Sheet, scores: list[Score], form: str, output: Path | None, log: str) -> None:
-    """Print the result or write it, and log it where asked."""
-    from nlgauge.report.tables import render, write_sheet
-
-    if output is None:
-        print(render(sheet, form))
-    else:
-        write_sheet(sheet, form, output)
-        print(f"nlgauge: wrote {output}", file=sys.stderr)
-    if log:
-        from nlgauge.interop import log_scores
-
-        log_scores(scores, sheet.document, log)
-
-
-def make_metrics(
-    metric: list[str] | None, column: list[str] | None, sketch: bool = False
-) -> tuple[list[Any], list[Unmeasured]]:
-    """Metrics from command-line options, and the parts of bundles that this machine lacks something for: said now."""
-    from nlgauge.metrics.column import ColumnMetric
-    from nlgauge.metrics.registry import measurable_metrics
-
-    specs = metric or ([] if column else ["distinct", "cos-sim"])
-    made, unmeasured = measurable_metrics(specs)
-    say_unmeasured(unmeasured)
-    if sketch:
-        sketched = [getattr(m, "over", "") == "corpus" and hasattr(m, "count") and m.name != "entropy" for m in made]
-        if not any(sketched):
-            raise OptionError("--sketch goes with a corpus-level count, as in -m distinct:over=corpus")
-        made = [dataclasses.replace(m, count=_SKETCH) if s else m for m, s in zip(made, sketched, strict=True)]
-    return [*made, *(ColumnMetric(column=name) for name in column or [])], unmeasured
-
-
-def say_unmeasured(unmeasured: list[Unmeasured]) -> None:
+def say_unmeasured(unmeasured: Sequence[Unmeasured]) -> None:
     """Say what a bundle could not measure: before the work, and once more beside its outcome."""
     for one in unmeasured:
-        print(f"nlgauge: warning: {one}", file=sys.stderr)
+        say(f"warning: {one}")
 
 
-def warn_about(scores: list[Score]) -> None:
+def warn_about(scores: Sequence[Score]) -> None:
     """Say which scores leave sets out."""
-    for score in scores:
-        if score.excluded:
-            print(
-                f"nlgauge: warning: {score.label} has no value on {score.excluded} of {score.excluded + score.n} sets "
-                f"of '{score.system}'; they do not count in its mean",
-                file=sys.stderr,
+    for one in scores:
+        if one.excluded:
+            say(
+                f"warning: {one.label} has no value on {one.excluded} of {one.excluded + one.n} sets of "
+                f"'{one.system}'; they do not count in its mean"
             )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from nlgauge.data.columns import Columns, Layout
+from nlgauge.data.columns import Layout, Reading
+from nlgauge.data.roles import no_such_column
 from nlgauge.data.tables import Items, Origin, ResponseSets, require_texts
-from nlgauge.errors import DataError
+from nlgauge.errors import argument
 
 Table = ResponseSets | Items
 Lines = Sequence[int] | np.ndarray[Any, Any]
@@ -22,18 +23,18 @@ Extras = Literal["all"] | tuple[str, ...]
 class Assembly:
     """What columns mean, and the name of their file for messages.
 
-    `extras` are the columns to keep beside those that play a part. `is_csv`: cells are text, and an empty one may be
+    `extras` are the columns to keep beside those that have a role. `is_csv`: cells are text, and an empty one may be
     none.
     """
 
-    columns: Columns
+    reading: Reading
     extras: Extras = "all"
     name: str | None = None
     is_csv: bool = False
 
     def frame_table(self, frame: pl.DataFrame, lines: Lines | None) -> Table:
         """A frame as a table; a list column of texts stays as it is."""
-        layout = self.columns.resolve(frame.columns, self.name)
+        layout = self.reading.resolve(frame.columns, self.name)
         if layout.responses and frame[layout.responses].dtype == pl.List(pl.String):
             parts = {old: new for new, old in layout.parts.items() if new != "references"}
             kept = [name for name in frame.columns if name in parts or self._keeps(name, layout)]
@@ -44,12 +45,12 @@ class Assembly:
 
     def table(self, data: Mapping[str, list[Any]], lines: Lines | None) -> Table:
         """Columns as a table; `lines` has the place of each row in its file."""
-        layout = self.columns.resolve(list(data), self.name)
+        layout = self.reading.resolve(list(data), self.name)
         origin = Origin(self.name, lines, layout.parts)
         if self.extras != "all":
             for name in self.extras:
                 if name not in data:
-                    raise DataError(f"no such column; found {', '.join(data)}", file=self.name, column=name)
+                    raise no_such_column(name, data, file=self.name, option="column")
         common: dict[str, Any] = {
             "ids": data[layout.id] if layout.id else None,
             "contexts": data[layout.context] if layout.context else None,
@@ -66,8 +67,8 @@ class Assembly:
         return ResponseSets.of(sets, column=layout.wide[0], **common)
 
     def split_references(self, values: Iterable[str | None]) -> list[list[str]]:
-        """One reference a value, or several with the separator between them."""
-        separator = self.columns.references_separator
+        """One reference per value, or several with the separator between them."""
+        separator = self.reading.references_separator
         texts = (value or "" for value in values)
         return [_without_empty_end(text.split(separator) if separator else [text], "") for text in texts]
 
@@ -96,11 +97,33 @@ class Assembly:
         return found
 
 
+def by_system(sets: ResponseSets) -> dict[str, ResponseSets]:
+    """The sets of each system, in the order of the table; the name is empty where no column has it."""
+    if "system" not in sets.frame.columns:
+        return {"": sets}
+    labels = sets.frame["system"].fill_null("")
+    names = labels.unique(maintain_order=True).to_list()
+    if len(names) == 1:
+        return {names[0]: sets}
+    return {name: sets.select((labels == name).arg_true().to_numpy()) for name in names}
+
+
+def as_one_set(table: Table) -> ResponseSets:
+    """All texts of each system as one set."""
+    sets = table.as_sets() if isinstance(table, Items) else table
+    return ResponseSets.concat(
+        [
+            replace(ResponseSets.one_set(part.texts), frame=pl.DataFrame({"id": ["all"], "system": [system]}))
+            for system, part in by_system(sets).items()
+        ]
+    )
+
+
 def refuse_bare(references: list[list[Any]], ids: Any, origin: Origin, column: str | None = None) -> None:
     """An item without a reference is an error that names it."""
     bare = next((row for row, some in enumerate(references) if not some), None)
     if bare is not None:
-        way_out = "; to read the file without references: --references ''" if column else ""
+        way_out = f"; to read the file without references: {argument('references', repr(''))}" if column else ""
         raise origin.error(bare, f"item '{ids[bare]}' has no reference; expected at least one{way_out}", column)
 
 
@@ -122,11 +145,12 @@ def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, 
         column = layout.wide[responses.index(empty)]
         if is_csv:
             message = (
-                "the cell is empty, which may be an empty response or none; say which with --empty-cells keep or "
-                "--empty-cells drop"
+                f"the cell is empty, which may be an empty response or none; say which with "
+                f"{argument('empty_cells', 'keep')} or {argument('empty_cells', 'drop')}"
             )
         else:
-            message = f"ragged row: this response is missing; expected {len(columns)} (or --empty-cells drop)"
+            drop = argument("empty_cells", "drop")
+            message = f"ragged row: this response is missing; expected {len(columns)} (or {drop})"
         raise origin.error(row, message, column)
     return sets
 

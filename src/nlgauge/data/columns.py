@@ -4,53 +4,104 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from nlgauge.errors import DataError, OptionError
+from nlgauge.configured import Options, check_that, option, options_of
+from nlgauge.data.roles import find_column, no_such_column
+from nlgauge.data.sources.files import FORMATS
+from nlgauge.errors import DataError, OptionError, argument
 
 Kind = Literal["sets", "items"]
 EmptyCells = Literal["error", "keep", "drop"]
 _WIDE = re.compile(r"(?P<prefix>.*?)[_-]?(?P<number>\d+)$")
-_DEFAULTS = {
-    "responses": ("responses",),
-    "text": ("text", "response"),
-    "id": ("id", "sample_id"),
-    "context": ("context", "prompt"),
-    "system": ("system", "model"),
-    "references": ("references", "reference"),
-}
+_ROLES = ("responses", "text", "id", "context", "system", "references")
+_COMPANIONS = ("context", "references")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Names of the columns to read; None means the usual names, and an empty name that no column plays the part.
+class Reading(Options):
+    """How data is read: the format of files, which column plays which part, and what makes a set.
 
-    `responses` is a list column, or the prefix of wide columns (`resp` for `resp_0, resp_1, …`). `empty_cells`
-    says what an empty cell of a wide CSV row means, since the format cannot tell an empty response from none.
-    `references` is a list column, a column with one reference a row, the prefix of wide columns, or a column with
-    several references a row and `references_separator` between them. Items may have different numbers of references:
-    empty cells after the last one are none.
+    Of a column's name, None means the usual names, and an empty one that no column plays the part. `responses` is a
+    list column, or the prefix of wide columns (`resp` for `resp_0, resp_1, …`). `empty_cells` says what an empty cell
+    of a wide CSV row means, since the format cannot tell an empty response from none. `references` is a list column, a
+    column with one reference per row, the prefix of wide columns, or a column with several references per row and
+    `references_separator` between them. Items may have different numbers of references: empty cells after the last one
+    are none. `aligned` names companion files of plain text (`context` or `references`), line by line, or the input of
+    an OpenAI batch (`context`); in Python it may be a dictionary.
     """
 
-    responses: str | None = None
-    text: str | None = None
-    id: str | None = None
-    context: str | None = None
-    system: str | None = None
-    references: str | None = None
-    references_separator: str = ""
-    empty_cells: EmptyCells = "error"
+    heading: ClassVar[str] = "Data"
+
+    responses: str | None = option(None, "List column of responses, or prefix of resp_0, resp_1, ...", metavar="COL")
+    text: str | None = option(None, "Column of single texts.", metavar="COL")
+    id: str | None = option(None, "Column of ids.", metavar="COL")
+    context: str | None = option(None, "Column of contexts.", metavar="COL")
+    system: str | None = option(None, "Column of system names.", metavar="COL")
+    references: str | None = option(
+        None, "Column of references: a list, one text, or prefix of references_0, references_1, ...", metavar="COL"
+    )
+    references_separator: str = option(
+        "", r"Text between references in one cell or line, as in '\t'.", metavar="TEXT", escapes=True
+    )
+    empty_cells: EmptyCells = option("error", "An empty cell of a wide CSV row: an error, an empty response, or none.")
+    input_format: str = option("", "jsonl, csv, tsv, parquet or text. Default: by name and content.", metavar="FORMAT")
+    set_size: int = option(0, "Plain text: every N lines are one set.", metavar="N")
+    aligned: Sequence[str] | Mapping[str, str] = option(
+        (),
+        "Plain text: a file with the context= or references= of each line. OpenAI batch output: context=INPUT.",
+        metavar="PART=FILE",
+    )
+    one_set: bool = option(False, "Take all texts of a file as one set.")
 
     def __post_init__(self) -> None:
+        if isinstance(self.aligned, Mapping):
+            entries = tuple(f"{part}={file}" for part, file in self.aligned.items())
+            object.__setattr__(self, "aligned", entries)
+        super().__post_init__()
         if self.responses and self.text:
             raise OptionError(
-                "both a responses column and a text column were named; a file holds response sets or single texts: "
-                "name one of them"
+                f"both {argument('responses', self.responses)} and {argument('text', self.text)}; a file holds "
+                "response sets or single texts: name one of them"
             )
-        if self.empty_cells not in ("error", "keep", "drop"):
-            raise OptionError(f"empty cells '{self.empty_cells}'; expected error, keep or drop")
+        expected = f"one of {', '.join(FORMATS)}"
+        check_that(self.input_format in ("", *FORMATS), "input_format", self.input_format, expected)
+        check_that(self.set_size >= 0, "set_size", self.set_size, "a positive number of lines")
+        for entry in self.aligned:
+            check_that("=" in entry, "aligned", entry, "PART=FILE, as in context=contexts.txt")
+            check_that(entry.partition("=")[0] in _COMPANIONS, "aligned", entry, f"{' or '.join(_COMPANIONS)}=FILE")
+        if len(self.companions) < len(self.aligned):
+            raise OptionError(
+                f"{argument('aligned', ' '.join(self.aligned))}; expected one file per part: several references are on "
+                f"one line, with {argument('references_separator')} between them"
+            )
+        if self.set_size and "references" in self.companions:
+            raise OptionError(
+                f"{argument('set_size', self.set_size)}: references belong to single texts, not to sets; expected "
+                f"{argument('aligned', 'context=FILE')} alone"
+            )
+
+    @property
+    def companions(self) -> dict[str, str]:
+        """The aligned files by the part that they play."""
+        return dict(entry.split("=", 1) for entry in self.aligned)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        values = {one.name: (getattr(self, one.name), one.default) for one in options_of(type(self))}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
+    def check_in_memory(self, *allowed: str) -> None:
+        """Refuse options that say nothing about data in memory."""
+        if refused := [name for name in self.given if name not in allowed]:
+            raise OptionError(f"{argument(refused[0])} is an option for reading files; the data was given in memory")
+
+    def check_frame(self) -> None:
+        """Refuse options that say nothing about a frame."""
+        self.check_in_memory(*_ROLES, "references_separator", "empty_cells", "one_set")
 
     def resolve(self, names: Sequence[str], file: str | None) -> Layout:
         """Match against the columns that a file has."""
@@ -58,14 +109,15 @@ class Columns:
         text = None if responses or wide else self._find("text", names, file)
         if (self.references or self.references_separator) and (responses or wide):
             raise OptionError(
-                f"{file or 'the data'} holds response sets ('{responses or wide[0]}'), and references go with "
-                "single texts; expected a column of texts: name it with --text COL"
+                f"{file or 'the data'} holds response sets ('{responses or wide[0]}'), and references belong to single "
+                f"texts; expected a column of texts: name it with {argument('text', 'COL')}",
+                option="references" if self.references else "references_separator",
             )
         if not (responses or wide or text):
+            other = f"{argument('responses', 'COL')} or {argument('text', 'COL')}"
             raise DataError(
                 f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
-                f"'text'; {_numbered(names) or 'name another column with --responses or --text'} (in Python: "
-                "columns=Columns(responses=…) or Columns(text=…))",
+                f"'text'; {_numbered(names) or f'name another column with {other}'}",
                 file=file,
             )
         references, wide_references = (
@@ -87,17 +139,10 @@ class Columns:
 
     def names_systems(self, names: Sequence[str]) -> bool:
         """Whether one of these columns says which system a record comes from."""
-        return self.system in names if self.system is not None else bool(set(_DEFAULTS["system"]) & set(names))
+        return self.system in names if self.system else self._find("system", names, None) is not None
 
     def _find(self, part: str, names: Sequence[str], file: str | None) -> str | None:
-        wanted: str | None = getattr(self, part)
-        if wanted:
-            if wanted not in names:
-                raise DataError(f"no such column; found {', '.join(names)}", file=file, column=wanted)
-            return wanted
-        if wanted == "":
-            return None
-        return next((name for name in _DEFAULTS[part] if name in names), None)
+        return find_column(names, part, getattr(self, part), file=file)
 
     def _list_or_wide(
         self, part: str, prefix: str, names: Sequence[str], file: str | None
@@ -109,7 +154,7 @@ class Columns:
             return (found, ()) if found else (None, wide_columns(names, prefix, file))
         wide = wide_columns(names, wanted, file) if wanted else ()
         if wanted and not wide:
-            raise DataError(f"no such column; found {', '.join(names)}", file=file, column=wanted)
+            raise no_such_column(wanted, names, file=file, option=part)
         return None, wide
 
     def _references(self, names: Sequence[str], file: str | None) -> tuple[str | None, tuple[str, ...]]:
@@ -117,8 +162,10 @@ class Columns:
         if self.references_separator and not single:
             found = f"references in columns {', '.join(wide)}" if wide else f"columns {', '.join(names)}"
             raise DataError(
-                f"found {found}; expected one column with a separator between references: name it with --references",
+                f"found {found}; expected one column with a separator between references: name it with "
+                f"{argument('references', 'COL')}",
                 file=file,
+                option="references_separator",
             )
         return single, wide
 
@@ -150,7 +197,7 @@ def _numbered(names: Sequence[str]) -> str:
     if len(kinds) != 1:
         return ""
     prefix, columns = kinds[0]
-    return f"columns {columns[0]} … {columns[-1]} look like responses: --responses {shlex.quote(prefix)}"
+    return f"columns {columns[0]} … {columns[-1]} look like responses: {argument('responses', shlex.quote(prefix))}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +218,10 @@ class Layout:
 
     @property
     def claimed(self) -> frozenset[str]:
-        """Columns that play a part; the others are parameters, labels or human scores."""
+        """Columns that have a role; the others are parameters, labels or human scores."""
         return frozenset([*self.parts.values(), *self.wide, *self.wide_references])
 
     @property
     def parts(self) -> dict[str, str]:
         """Parts that a column plays, by the name that the part has in a table; no other column may have that name."""
-        named = {
-            "responses": self.responses, "text": self.text, "id": self.id, "context": self.context,
-            "system": self.system, "references": self.references,
-        }  # fmt: skip
-        return {part: name for part, name in named.items() if name is not None}
+        return {part: name for part in _ROLES if (name := getattr(self, part)) is not None}

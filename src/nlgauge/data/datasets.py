@@ -1,6 +1,6 @@
-"""The public datasets of the papers: where they come from, where they lie, and whether their files are the right ones.
+"""The public datasets of the papers: their sources, their folders, and checks of their files.
 
-Nothing is bundled and nothing is downloaded: a user points at a folder of their own.
+Nothing is bundled or downloaded: a user names a folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from nlgauge.errors import DataError, UnknownName
+from nlgauge.errors import DataError, UnknownName, argument
 
 VARIABLE = "NLGAUGE_DATA"
 Counted = Literal["csv", "lines", "json"]
@@ -26,10 +26,10 @@ State = Literal["ok", "missing", "changed"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """A file as it should be: its path below the data folder, the number of its records and its hash.
+    """An expected file: its path below the data folder, its number of records and its hash.
 
     A record is a CSV record after the header, a line that is not blank, or an entry of a JSON list or object, as
-    `counted` says. `original` is the path at the source where that differs.
+    `counted` says. `original` is the path at the source if it differs.
     """
 
     path: str
@@ -64,13 +64,13 @@ class Dataset:
         return f"get it from {self.url}{note} and put its files into '{self.folder}' below the data folder"
 
     def present(self, folder: Path) -> int:
-        """How many of its files are there, right or not."""
+        """The number of its files that exist, valid or not."""
         return sum((folder / file.path).is_file() for file in self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileCheck:
-    """A file as it was found; `records` is None where they cannot be counted, `sha256` where there is no file."""
+    """A file on disk; `records` is None if they cannot be counted, `sha256` if there is no file."""
 
     file: DataFile
     state: State
@@ -108,7 +108,7 @@ def catalogue() -> dict[str, Dataset]:
 
 
 def find_dataset(name: str) -> Dataset:
-    """The dataset of this name; an error that suggests the nearest."""
+    """The dataset of this name; an unknown name raises an error that suggests the nearest."""
     known = catalogue()
     if name not in known:
         raise UnknownName.among("dataset", name, known)
@@ -116,23 +116,25 @@ def find_dataset(name: str) -> Dataset:
 
 
 def data_dir(given: str | Path | None = None) -> Path:
-    """The folder below which datasets lie: the one given, or else the one that `NLGAUGE_DATA` names."""
+    """The folder of all datasets: the one given, else `NLGAUGE_DATA`."""
     named = str(given) if given else os.environ.get(VARIABLE, "")
     if not named:
         raise DataError(
-            "no data folder; expected the folder below which the datasets lie: name it with --data-dir or set "
-            f"{VARIABLE} (`nlgauge data list` says what goes there)"
+            f"no data folder; expected the folder of the datasets: name it with {argument('data_dir')} or set "
+            f"{VARIABLE} (`nlgauge data list` shows its content)"
         )
     folder = Path(named)
     if not folder.is_dir():
         source = "the data folder" if given else f"the data folder that {VARIABLE} names"
         found = "is a file" if folder.exists() else "does not exist"
-        raise DataError(f"{source} {found}; expected a folder: make it, or name another with --data-dir", file=named)
+        raise DataError(
+            f"{source} {found}; expected a folder: create it, or name another with {argument('data_dir')}", file=named
+        )
     return folder
 
 
 def dataset_path(name: str, folder: str | Path | None = None, *, file: str = "") -> Path:
-    """Where a dataset lies below the data folder, or one file of it by its relative path or its base name."""
+    """The folder of a dataset, or one of its files by relative path or base name."""
     dataset = find_dataset(name)
     root = data_dir(folder)
     wanted = _find_file(dataset, file).path if file else dataset.folder
@@ -147,12 +149,12 @@ def dataset_path(name: str, folder: str | Path | None = None, *, file: str = "")
 
 
 def verify(dataset: Dataset, folder: Path) -> list[FileCheck]:
-    """Compare every file of a dataset with the catalogue; records are counted only where the hash is another."""
+    """Compare every file of a dataset with the catalogue; records are counted only if the hash differs."""
     return [_check(file, folder / file.path) for file in dataset.files]
 
 
 def count_records(path: Path, counted: Counted) -> int | None:
-    """Records in a file, as `DataFile` defines them; None where it cannot be read as such a file."""
+    """Records in a file, as `DataFile` defines them; None if it cannot be read."""
     try:
         if counted == "lines":
             with path.open("rb") as stream:

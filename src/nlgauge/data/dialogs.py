@@ -1,19 +1,21 @@
-"""Dialogs of several turns, in the layouts in which corpora come, and the pairs of context and reply in them."""
+"""Dialogs of several turns in the layouts of released corpora, and their pairs of context and reply."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from nlgauge.data.files import FORMATS, STDIN, decode_utf8, display_name, open_bytes
+from nlgauge.data.columns import Reading
 from nlgauge.data.reading import read_items
+from nlgauge.data.roles import no_such_column
+from nlgauge.data.sources.files import FORMATS, STDIN, decode_utf8, display_name, open_bytes
 from nlgauge.data.tables import Items, Origin
 from nlgauge.errors import DataError, OptionError
 
@@ -27,13 +29,13 @@ _ESCAPES = re.compile(r"\\'|\\n|(?:\\x[0-9a-f]{2})+")
 _TABLE_NAME = re.compile(r"\.(csv|tsv|parquet)(\.gz|\.zst)?$", re.IGNORECASE)
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _LAYOUTS = (
-    f"turns that end in {_EOU}, a dialogue a line (dailydialog); numbered lines with a tab between prompt and reply "
+    f"turns that end in {_EOU}, one dialog per line (dailydialog); numbered lines with a tab between prompt and reply "
     f"(parlai); JSON with 'messages' (chat) or with one of {', '.join(_TURN_KEYS)} (json)"
 )
 
 
 class Turn(NamedTuple):
-    """What one speaker says; `references` are other replies that could stand in its place."""
+    """What one speaker says; `references` are alternative replies."""
 
     speaker: str
     text: str
@@ -42,9 +44,9 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True)
 class Dialogs:
-    """Dialogs in the order of their file; `origin.lines` says where each begins.
+    """Dialogs in the order of their file; `origin.lines` has the first line of each.
 
-    A dialog without an id of its own is called by its number, from 1.
+    A dialog without an id gets its number, from 1.
     """
 
     dialogs: tuple[tuple[Turn, ...], ...]
@@ -62,7 +64,7 @@ class Dialogs:
 
     @property
     def skipped(self) -> int:
-        """Dialogs of a single turn, which hold no pair."""
+        """Dialogs of a single turn, which have no pair."""
         return sum(len(turns) < 2 for turns in self.dialogs)
 
 
@@ -73,18 +75,18 @@ class _Found(NamedTuple):
 
 
 def read_dialogs(path: str | Path, *, format: str = "") -> Dialogs:
-    """Read dialogs from a file (also .gz and .zst; `-` is standard input); by default the content tells the format.
+    """Read dialogs from a file (also .gz and .zst; `-` is standard input); by default the content decides the format.
 
-    - `dailydialog`: a dialogue a line, every turn ends in `__eou__`.
+    - `dailydialog`: one dialog per line, every turn ends in `__eou__`.
     - `parlai`: lines `N prompt<TAB>reply`, or one utterance alone. A number that does not grow starts a dialog, and so
-      does a blank line. `\\'` is an apostrophe, `\\n` a line break and `\\xc3\\xb3` bytes of UTF-8. A side that is
-      empty is no turn. Fields after the reply (reward, candidates) are left out.
-    - `chat`: JSON with `messages`, each with `role` and `content`; instructions (`system`, `developer`) are no turns.
+      does a blank line. `\\'` is an apostrophe, `\\n` a line break and `\\xc3\\xb3` bytes of UTF-8. An empty
+      side is not a turn. Fields after the reply (reward, candidates) are left out.
+    - `chat`: JSON with `messages`, each with `role` and `content`; instructions (`system`, `developer`) are not turns.
     - `json`: JSON with `dialog`, `dialogue`, `turns` or `utterances`: texts, or objects with `text` and, where known,
       `speaker`. `responses` of a turn are the references of the turn that follows, as in the multi-reference test set
       of DailyDialog (Gupta et al. 2019).
 
-    JSON is one object a line, a list of objects or a single object, and may have an `id`. Blank lines do not count.
+    JSON is one object per line, a list of objects or a single object, and may have an `id`. Blank lines do not count.
     """
     if format and format not in DIALOG_FORMATS:
         raise OptionError(f"dialog format '{format}'; expected one of {', '.join(DIALOG_FORMATS)}")
@@ -102,17 +104,15 @@ def read_dialogs(path: str | Path, *, format: str = "") -> Dialogs:
     kept = list(found)
     if not kept:
         raise DataError("holds no turns; expected dialogs", file=name, line=1)
-    return Dialogs(
-        tuple(one.turns for one in kept), _ids(kept, name), Origin(name, [one.line for one in kept]), form
-    )  # fmt: skip
+    return Dialogs(tuple(one.turns for one in kept), _ids(kept, name), Origin(name, [one.line for one in kept]), form)
 
 
 def turn_pairs(dialogs: Dialogs, *, context_turns: int = 1, separator: str = " ", speaker_marks: bool = False) -> Items:
-    """One item for every turn after the first: `text` is the turn, `context` the turns before it, at most so many.
+    """One item for every turn after the first: `text` is the turn, `context` the preceding turns.
 
     Ids are `dialog:turn`, turns counted from 1. With `speaker_marks` every turn of the context that has a speaker
-    begins with `speaker: `. Where the dialogs have references, all replies must. Dialogs of one turn give no pair; a
-    warning counts them.
+    begins with `speaker: `. If the dialogs have references, all replies must have them. Dialogs of one turn give no
+    pair; a warning counts them.
     """
     if context_turns < 1:
         raise OptionError(f"{context_turns} turns of context; expected 1 or more")
@@ -152,21 +152,32 @@ def turn_pairs(dialogs: Dialogs, *, context_turns: int = 1, separator: str = " "
     )
 
 
-def read_pairs(path: str | Path, *, format: str = "", context_turns: int = 1, separator: str = " ") -> Items:
+def read_pairs(
+    path: str | Path,
+    *,
+    format: str = "",
+    context_turns: int = 1,
+    separator: str = " ",
+    reading: Reading | None = None,
+) -> Items:
     """Pairs of `context` and `text`: those of a dialog file, or a table that holds them already.
 
     `format` is one of dialogs, `pairs` (a table whose name tells its kind) or a kind of table (`jsonl`, `csv`, …). When
-    it is not given, the name or the content tells; standard input holds dialogs.
+    it is not given, the name or the content tells; standard input holds dialogs. `reading` has the columns of a table.
     """
     if format and format not in (*DIALOG_FORMATS, PAIRS, *FORMATS):
         known = ", ".join((*DIALOG_FORMATS, PAIRS, *FORMATS))
         raise OptionError(f"format '{format}' of dialogs or pairs; expected one of {known}")
     if format == PAIRS or format in FORMATS or (not format and _is_table(str(path))):
-        items = read_items(str(path), format="" if format == PAIRS else format)
+        how = replace(reading or Reading(), input_format="" if format == PAIRS else format)
+        items = read_items(str(path), **vars(how))
         if "context" not in items.frame.columns:
-            found = ", ".join(items.frame.columns)
-            raise DataError(f"no such column; found {found}; expected pairs", file=str(path), column="context")
+            raise no_such_column(
+                "context", items.frame.columns, file=str(path), option="context", advice="expected pairs"
+            )
         return items
+    if reading is not None and replace(reading, input_format="") != Reading():
+        raise OptionError(f"{path} holds dialogs, which have no columns; expected a table of pairs", option="text")
     return turn_pairs(read_dialogs(path, format=format), context_turns=context_turns, separator=separator)
 
 
@@ -201,7 +212,7 @@ def _detect(data: bytes, name: str) -> str:
     if first.startswith(("{", "[")):
         _, raw = next(_json_records(data, name))
         return "chat" if "messages" in _json_object(raw, name, line) else "json"
-    raise DataError(f"'{first[:60]}' tells no format of dialogs; expected {_LAYOUTS}", file=name, line=line)
+    raise DataError(f"'{first[:60]}' matches no format of dialogs; expected {_LAYOUTS}", file=name, line=line)
 
 
 def _ids(found: Sequence[_Found], name: str) -> tuple[str, ...]:
@@ -210,7 +221,7 @@ def _ids(found: Sequence[_Found], name: str) -> tuple[str, ...]:
     for one, id in zip(found, ids, strict=True):
         if id in seen:
             raise DataError(
-                f"the id '{id[:60]}' stands on line {seen[id]} already; expected one of its own for every dialog",
+                f"the id '{id[:60]}' is a duplicate of line {seen[id]}; expected a unique id for every dialog",
                 file=name,
                 line=one.line,
             )
@@ -228,7 +239,7 @@ def _dailydialog(lines: Sequence[str], name: str) -> Iterator[_Found]:
             continue
         if _EOU not in line:
             raise DataError(
-                f"'{line[:60]}' has no {_EOU}; expected a dialogue a line, with {_EOU} after every turn",
+                f"'{line[:60]}' has no {_EOU}; expected one dialog per line, with {_EOU} after every turn",
                 file=name,
                 line=number,
             )
@@ -288,7 +299,7 @@ def _plain(escape: re.Match[str]) -> str:
 
 
 def _json_records(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
-    """Every record and its line: members of a list, one object on several lines, or an object a line."""
+    """Every record and its line: members of a list, one object on several lines, or one object per line."""
     if data.lstrip().startswith(b"["):
         yield from _members(data, name)
         return
@@ -335,7 +346,7 @@ def _json_object(raw: bytes, name: str, line: int) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise DataError(f"{error}; expected a JSON object with a dialog", file=name, line=line) from error
     except _BAD_JSON as error:
-        raise DataError(f"invalid JSON ({error}); expected one object a line", file=name, line=line) from error
+        raise DataError(f"invalid JSON ({error}); expected one object per line", file=name, line=line) from error
 
 
 def _json_dialogs(data: bytes, form: str, name: str) -> Iterator[_Found]:
@@ -377,7 +388,7 @@ def _chat_turns(messages: Sequence[Any], origin: Origin, column: str) -> Iterato
 
 
 def _text_of_parts(parts: Sequence[Any]) -> str | None:
-    """The text of a content in parts, or None where a part is no text."""
+    """The text of a content in parts, or None if a part is not text."""
     texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
     return "".join(map(str, texts)) if all(isinstance(text, str) for text in texts) else None
 
@@ -391,7 +402,7 @@ def _plain_turns(turns: Sequence[Any], origin: Origin, column: str) -> Iterator[
         yield Turn("" if speaker is None else str(speaker), text, references)
         responses = fields.get("responses") or []
         if not isinstance(responses, list) or not all(isinstance(one, str) for one in responses):
-            raise origin.error(0, f"the responses to turn {place} are no texts; expected a list of texts", column)
+            raise origin.error(0, f"the responses to turn {place} are not texts; expected a list of texts", column)
         references = tuple(responses)
 
 

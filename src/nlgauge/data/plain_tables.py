@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nlgauge.data.files import FORMATS
+from nlgauge.data.columns import Reading
 from nlgauge.data.reading import Source, with_numbers
+from nlgauge.data.sources.files import FORMATS
 from nlgauge.data.tables import Columnar, Origin
 from nlgauge.errors import DataError, OptionError
 
@@ -37,7 +38,7 @@ def read_cells(path: str | Path, *, format: str = "") -> tuple[pl.DataFrame, Ori
 def _table_source(path: str | Path, format: str) -> Source:
     if format and format not in TABLE_FORMATS:
         raise OptionError(f"format '{format}'; expected one of {', '.join(TABLE_FORMATS)}")
-    source = Source(path=str(path), format=format)
+    source = Source(path=str(path), reading=Reading(input_format=format))
     if source.format == "text":
         raise DataError(
             f"is plain text, which has no columns; expected a table ({', '.join(TABLE_FORMATS)}): where it is one, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nlgauge.data import chunks as cutting
-from nlgauge.data.assembling import Assembly, Extras, Lines, Table, refuse_bare
-from nlgauge.data.chunks import CHUNK_BYTES, Chunk
-from nlgauge.data.columns import Columns
-from nlgauge.data.files import (
-    FORMATS,
+from nlgauge.configured import spread
+from nlgauge.data.assembling import Assembly, Extras, Lines, Table, as_one_set, refuse_bare
+from nlgauge.data.columns import Reading
+from nlgauge.data.frames import frame_table, is_frame
+from nlgauge.data.logs.conversion import is_outputs_folder, record_chunks
+from nlgauge.data.sources import chunks as cutting
+from nlgauge.data.sources.chunks import CHUNK_BYTES, Chunk
+from nlgauge.data.sources.files import (
     STDIN,
     check_readable,
     decode_utf8,
@@ -29,13 +31,11 @@ from nlgauge.data.files import (
     file_size,
     scan_parquet,
 )
-from nlgauge.data.frames import is_frame, read_frame
-from nlgauge.data.json_lines import OBJECT, decode_chunk
-from nlgauge.data.logs import is_outputs_folder, record_chunks
-from nlgauge.data.shards import shard_files
-from nlgauge.data.stores import is_address
+from nlgauge.data.sources.json_lines import OBJECT, decode_chunk
+from nlgauge.data.sources.object_stores import is_address
+from nlgauge.data.sources.shards import shard_files
 from nlgauge.data.tables import Columnar, Items, Origin, ResponseSets
-from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import DataError, OptionError, argument
 
 __all__ = ["Source", "Table", "read", "read_items", "read_sets", "with_numbers"]
 
@@ -47,51 +47,62 @@ class Source:
     `path` is a file, here or in a store (`s3://…`), or stands for several that are one system (`shards.py`): `files`
     has them all.
     Logs of other tools, Arrow files and folders of datasets are known by content and read as JSON lines (`logs.py`).
-    `set_size` makes a set of every so many lines of plain text; `aligned` names companion files of plain text
-    (`context` or `references`), line by line, or the input of an OpenAI batch (`context`). `extras`
-    are the other columns to keep: all of them, or some.
+    `format` is the one that was named, or found. `extras` are the other columns to keep: all of them, or some.
     """
 
     path: str
-    format: str = ""
-    columns: Columns = field(default_factory=Columns)
-    set_size: int = 0
-    aligned: Mapping[str, str] = field(default_factory=dict)
+    reading: Reading = field(default_factory=Reading)
     extras: Extras = "all"
+    format: str = field(init=False, default="")
     files: tuple[str, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
-        if self.format and self.format not in FORMATS:
-            raise OptionError(f"input format '{self.format}'; expected one of {', '.join(FORMATS)}")
         outputs = is_outputs_folder(self.path)
         object.__setattr__(self, "files", (self.path,) if outputs else shard_files(self.path))
         if not outputs and not (self.is_sharded and is_address(self.path)):
             for file in self.files:
                 check_readable(file)
-        if not self.format:
-            object.__setattr__(self, "format", self._common_format())
-        if self.is_sharded and self.aligned:
-            raise OptionError(f"{self.path} stands for several files; aligned files go with a single one")
+        object.__setattr__(self, "format", self.reading.input_format or self._common_format())
+        self._check_companions()
         if self.format == "parquet" and self.path == STDIN:
-            raise OptionError("Parquet cannot be read from standard input; give a file name")
+            raise OptionError("Parquet cannot be read from standard input; give a file name", option="input_format")
+        if self.format == "text" and self.reading.references:
+            raise OptionError(
+                f"{self.name} is plain text, which has no column '{self.reading.references}'; expected a file of "
+                f"references, line by line: {argument('aligned', 'references=FILE')}",
+                option="references",
+            )
+        if self.format == "text" and self.reading.references_separator and "references" not in self.aligned:
+            raise OptionError(
+                f"{argument('references_separator')} requires {argument('references', 'COL')} or "
+                f"{argument('aligned', 'references=FILE')}"
+            )
+
+    def _check_companions(self) -> None:
+        if self.is_sharded and self.aligned:
+            raise OptionError(
+                f"{self.path} stands for several files; expected a single one with {argument('aligned', 'PART=FILE')}"
+            )
         may_have_prompts = self.format == "jsonl" and not self.set_size and self.aligned.keys() <= {"context"}
         if self.format != "text" and (self.set_size or self.aligned) and not may_have_prompts:
-            raise OptionError(
-                f"{display_name(self.path)} is read as {self.format}; set size and aligned files go with plain text"
-            )
-        if unknown := set(self.aligned) - {"context", "references"}:
-            raise OptionError(f"aligned file for '{min(unknown)}'; expected context or references")
-        if self.set_size < 0:
-            raise OptionError(f"a set size of {self.set_size}; expected a positive number of lines")
-        if self.set_size and "references" in self.aligned:
-            raise OptionError("references go with single texts, not with sets")
-        if self.format == "text" and self.columns.references:
-            raise OptionError(
-                f"{self.name} is plain text, which has no column '{self.columns.references}'; expected a file of "
-                "references, line by line: --aligned references=FILE"
-            )
-        if self.format == "text" and self.columns.references_separator and "references" not in self.aligned:
-            raise OptionError("a separator of references goes with --references COL or --aligned references=FILE")
+            name = "set_size" if self.set_size else "aligned"
+            raise OptionError(f"{self.name} is read as {self.format}; {argument(name)} requires plain text")
+
+    @property
+    def set_size(self) -> int:
+        """How many lines of plain text are one set; 0: lines are single texts."""
+        return self.reading.set_size
+
+    @property
+    def aligned(self) -> dict[str, str]:
+        """Companion files by the part that they play."""
+        return self.reading.companions
+
+    def with_reading(self, **changes: Any) -> Source:
+        """The same input with other columns."""
+        one = copy(self)
+        object.__setattr__(one, "reading", replace(self.reading, **changes))
+        return one
 
     @property
     def name(self) -> str:
@@ -130,15 +141,20 @@ class Source:
         if self.format == "text" or self.path == STDIN:
             return self.format != "text"
         try:
-            first = next((found for chunk in self.chunks(1) if (found := self.columns_in(chunk)) is not None), None)
-        except DataError:  # told by whoever reads the file, who may leave such records out
+            return self.reading.names_systems(self.first_columns)
+        except DataError:  # raised again when the file is read, which may skip such records
             return True
-        return first is not None and self.columns.names_systems(list(first[0]))
+
+    @property
+    def first_columns(self) -> list[str]:
+        """The columns of the first chunk; none of plain text."""
+        first = next((found for chunk in self.chunks(1) if (found := self.columns_in(chunk)) is not None), None)
+        return [] if first is None else list(first[0])
 
     @property
     def _assembly(self) -> Assembly:
         is_csv = self.format in ("csv", "tsv")
-        return Assembly(columns=self.columns, extras=self.extras, name=self.name, is_csv=is_csv)
+        return Assembly(reading=self.reading, extras=self.extras, name=self.name, is_csv=is_csv)
 
     @property
     def delimiter(self) -> str:
@@ -187,14 +203,14 @@ class Source:
             before += file_size(path)
 
     def columns_named(self, chunk: Chunk) -> tuple[str, ...] | None:
-        """What must be the same in every shard: the columns, or those of JSON lines that play a part."""
+        """What must be the same in every shard: the columns, or those of JSON lines that have a role."""
         if self.format == "text" or (self.format == "jsonl" and not chunk.header):
             return None
         if self.format == "parquet":
             return tuple(sorted(self._parquet_schema()))
         if self.format == "jsonl":
             names = list(decode_chunk(replace(chunk, payload=chunk.header + b"\n"), self.name)[0][0])
-            layout = self.columns.resolve(names, self.name)
+            layout = self.reading.resolve(names, self.name)
             return tuple(sorted(layout.parts.values())) + (() if layout.empty_cells == "drop" else layout.wide)
         return tuple(sorted(name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row))
 
@@ -215,7 +231,10 @@ class Source:
         return self._parquet_frame(chunk).to_dict(), _parquet_lines(chunk)
 
     def stream(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Table]:
-        """Tables, one a chunk."""
+        """Tables, one per chunk; a single one where all texts are one set."""
+        if self.reading.one_set:
+            yield as_one_set(_joined(list(self.with_reading(one_set=False).stream(chunk_bytes))))
+            return
         empty = True
         for chunk in self.chunks(chunk_bytes):
             table = self.parse(chunk)
@@ -227,12 +246,7 @@ class Source:
 
     def read(self, chunk_bytes: int = CHUNK_BYTES) -> Table:
         """The whole file as one table; number-like text columns of a CSV become numbers."""
-        parts = list(self.stream(chunk_bytes))
-        table: Table
-        if isinstance(parts[0], ResponseSets):
-            table = ResponseSets.concat([part for part in parts if isinstance(part, ResponseSets)])
-        else:
-            table = Items.concat([part for part in parts if isinstance(part, Items)])
+        table = _joined(list(self.stream(chunk_bytes)))
         return replace(table, frame=with_numbers(table.frame)) if self.format in ("csv", "tsv") else table
 
     def _parse_json(self, chunk: Chunk) -> Table | None:
@@ -251,12 +265,12 @@ class Source:
         return OBJECT.decode(chunk.header), rows, lines
 
     def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Lines) -> None:
-        """The first record decides which columns play a part, so that chunks of any size give the same table."""
+        """The first record decides which columns have a role, so that chunks of any size give the same table."""
         try:
-            self.columns.resolve(list(first), self.name)
+            self.reading.resolve(list(first), self.name)
         except DataError as error:
             raise error.at(line=int(next(iter(lines)))) from error
-        layout = self.columns.resolve(list(dict.fromkeys(chain(first, *rows))), self.name)
+        layout = self.reading.resolve(list(dict.fromkeys(chain(first, *rows))), self.name)
         new = layout.claimed - first.keys()
         if layout.empty_cells == "drop":
             new -= set(layout.wide)
@@ -288,7 +302,7 @@ class Source:
                 line=1,
             )
         if twice := {name for name in header if header.count(name) > 1}:
-            raise DataError("stands twice in the header", file=self.name, line=1, column=min(twice))
+            raise DataError("is duplicated in the header", file=self.name, line=1, column=min(twice))
         rows, lines = [], []
         for line, row in self._csv_records(chunk.payload, chunk.first_line):
             if len(row) != len(header):
@@ -355,32 +369,48 @@ class Source:
         return self._assembly.frame_table(self._parquet_frame(chunk), _parquet_lines(chunk))
 
 
-def read(data: Any, **options: Any) -> Table:
-    """Read response sets or single texts: from a file, with options as for `Source`, or from a frame in memory.
+def _joined(parts: Sequence[Table]) -> Table:
+    if isinstance(parts[0], ResponseSets):
+        return ResponseSets.concat([part for part in parts if isinstance(part, ResponseSets)])
+    return Items.concat([part for part in parts if isinstance(part, Items)])
 
-    A frame is one of Polars, of pandas or an Arrow table; `columns` and `extras` say what its columns mean.
+
+def read(data: Any, *, extras: Extras = "all", **options: Any) -> Table:
+    """Read response sets or single texts: from a file, or from a frame in memory, with the options of `Reading`.
+
+    A frame is one of Polars, of pandas, an Arrow table or a list of dictionaries. `extras` are the columns to keep
+    beside those that have a role: all of them, or some.
     """
+    (reading,) = spread(options, Reading)
     if is_frame(data):
-        return read_frame(data, **options)
+        return frame_table(data, reading, extras)
     if not isinstance(data, str | Path):
         raise DataError(
             f"found a {type(data).__module__}.{type(data).__qualname__}; expected the name of a file, or a frame of "
             "Polars, pandas or Arrow (a column alone: make a frame of it)"
         )
-    return Source(path=str(data), **options).read()
+    return Source(path=str(data), reading=reading, extras=extras).read()
 
 
-def read_sets(path: str, **options: Any) -> ResponseSets:
-    """Read a file that must hold response sets."""
-    table = read(path, **options)
+def read_tables(files: Sequence[str], reading: Reading, extras: Extras = "all") -> Iterator[tuple[str, Table]]:
+    """Names of files and their tables; every file is checked before any is read."""
+    if list(files).count(STDIN) > 1:
+        raise OptionError("standard input ('-') is named more than once")
+    for source in [Source(path=path, reading=reading, extras=extras) for path in files]:
+        yield source.name, source.read()
+
+
+def read_sets(path: str, *, extras: Extras = "all", **options: Any) -> ResponseSets:
+    """Read a file that must hold response sets, with the options of `Reading`."""
+    table = read(path, extras=extras, **options)
     if not isinstance(table, ResponseSets):
         raise DataError("holds single texts; expected response sets ('responses' or 'resp_0, resp_1, …')", file=path)
     return table
 
 
-def read_items(path: str, **options: Any) -> Items:
-    """Read a file that must hold single texts."""
-    table = read(path, **options)
+def read_items(path: str, *, extras: Extras = "all", **options: Any) -> Items:
+    """Read a file that must hold single texts, with the options of `Reading`."""
+    table = read(path, extras=extras, **options)
     if not isinstance(table, Items):
         raise DataError("holds response sets; expected single texts (a column 'text')", file=path)
     return table

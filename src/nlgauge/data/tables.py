@@ -1,4 +1,4 @@
-"""The four tables that everything else reads: thin, validated wrappers over Polars data."""
+"""The four tables: thin, validated wrappers over Polars data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 
+from nlgauge.data.roles import no_such_column
 from nlgauge.errors import DataError
 
 Columnar = Mapping[str, Sequence[Any] | pl.Series]
@@ -17,7 +18,7 @@ Columnar = Mapping[str, Sequence[Any] | pl.Series]
 
 @dataclass(frozen=True)
 class Origin:
-    """Where rows came from, so that an error can name file, line and column (`names`: as the file calls it)."""
+    """The origin of rows, so that an error can name file, line and column (`names`: the file's column names)."""
 
     file: str | None = None
     lines: Sequence[int] | np.ndarray[Any, Any] | None = None
@@ -36,11 +37,11 @@ NOWHERE = Origin()
 
 @dataclass(frozen=True)
 class ResponseSets:
-    """Sets of responses, one a context (paper 1, section 3): `texts[offsets[i]:offsets[i+1]]` answer context i.
+    """Sets of responses, one per context (paper 1, section 3): `texts[offsets[i]:offsets[i+1]]` answer context i.
 
-    `frame` has a row a set: `id`, and `context`, `system` and any parameter, label or human column when present.
-    `explicit_ids` is False when ids are mere line numbers. `references` has one list a set where sets are single texts
-    that came with references.
+    `frame` has one row per set: `id`, and `context`, `system` and any parameter, label or human column when present.
+    `explicit_ids` is False if ids are line numbers. `references` has one list per set if sets are single texts with
+    references.
     """
 
     frame: pl.DataFrame
@@ -54,9 +55,9 @@ class ResponseSets:
         cls,
         responses: Iterable[Sequence[str]],
         *,
-        contexts: Sequence[str] | None = None,
+        contexts: Sequence[str | None] | None = None,
         ids: Sequence[Any] | None = None,
-        systems: Sequence[str] | None = None,
+        systems: Sequence[str | None] | None = None,
         columns: Columnar | None = None,
         origin: Origin = NOWHERE,
         column: str = "responses",
@@ -80,7 +81,7 @@ class ResponseSets:
     def from_polars(cls, frame: pl.DataFrame, *, responses: str = "responses", origin: Origin = NOWHERE) -> Self:
         """Wrap a frame with a list column of responses."""
         if responses not in frame.columns:
-            raise DataError(f"no such column; found {', '.join(frame.columns)}", file=origin.file, column=responses)
+            raise no_such_column(responses, frame.columns, file=origin.file, option="responses")
         column = frame[responses]
         if column.dtype != pl.List(pl.String):
             return cls.of(
@@ -117,7 +118,7 @@ class ResponseSets:
 
     @property
     def ids(self) -> pl.Series:
-        """One string a set."""
+        """One string per set."""
         return self.frame["id"]
 
     @property
@@ -166,9 +167,9 @@ class Items:
         texts: Sequence[str],
         *,
         references: Sequence[Sequence[str]] | None = None,
-        contexts: Sequence[str] | None = None,
+        contexts: Sequence[str | None] | None = None,
         ids: Sequence[Any] | None = None,
-        systems: Sequence[str] | None = None,
+        systems: Sequence[str | None] | None = None,
         columns: Columnar | None = None,
         origin: Origin = NOWHERE,
         column: str = "text",
@@ -179,7 +180,7 @@ class Items:
         if references is not None:
             if len(references) != len(values):
                 raise DataError(
-                    f"{len(references)} lists of references for {len(values)} texts; expected one list a text: "
+                    f"{len(references)} lists of references for {len(values)} texts; expected one list per text: "
                     "references[i] belongs to text i",
                     file=origin.file,
                 )
@@ -197,11 +198,11 @@ class Items:
 
     @property
     def texts(self) -> pl.Series:
-        """One text an item."""
+        """One text per item."""
         return self.frame["text"]
 
     def as_sets(self) -> ResponseSets:
-        """Each item as a set of one text with its references beside it, for measures of single texts or of them all."""
+        """Each item as a set of one text with its references."""
         return ResponseSets(
             self.frame.drop("text", "references", strict=False),
             self.texts,
@@ -243,7 +244,7 @@ class _PlainTable:
             column = self.frame[name]
             if column.dtype.is_nested() != dtype.is_nested() or isinstance(column.dtype, pl.Struct):
                 raise DataError(
-                    f"holds {column.dtype}; expected {_expected(dtype)} a row", file=self.origin.file, column=name
+                    f"holds {column.dtype}; expected {_expected(dtype)} per row", file=self.origin.file, column=name
                 )
             cast = column.cast(dtype, strict=False)
             bad = (cast.is_null() | (cast.is_nan() if dtype.is_float() else False)).arg_true()
@@ -259,7 +260,7 @@ class _PlainTable:
 
 @dataclass(frozen=True)
 class Ratings(_PlainTable):
-    """One answer of one rater a row: `item, rater, question, value`, and a time when known.
+    """One row per answer of a rater: `item, rater, question, value`, and a time when known.
 
     `pair`, when present, names the two responses of the set `item` that were compared, such as `0-2`.
     """
@@ -274,7 +275,7 @@ class Ratings(_PlainTable):
 
 @dataclass(frozen=True)
 class TokenScores(_PlainTable):
-    """One text under one model a row: `prompt, text, kind, token_logprobs`."""
+    """One row per text and model: `prompt, text, kind, token_logprobs`."""
 
     _required: ClassVar[Mapping[str, pl.DataType]] = {
         "prompt": pl.String(),
@@ -302,15 +303,17 @@ def _frame(rows: int, columns: Mapping[str, Any], ids: Sequence[Any] | None, ori
         if names.null_count():
             raise origin.error(int(names.is_null().arg_true()[0]), "the id is null; expected a name or a number", "id")
     if len(names) != rows:
-        raise DataError(f"{len(names)} ids for {rows} rows; expected one a row", file=origin.file)
+        raise DataError(f"{len(names)} ids for {rows} rows; expected one per row", file=origin.file)
     series = [names]
     if "id" in columns:
-        raise DataError("stands twice; ids are given apart from the other columns", file=origin.file, column="id")
+        raise DataError("duplicate; ids are passed separately from the other columns", file=origin.file, column="id")
     for name, values in columns.items():
         if values is None:
             continue
         if len(values) != rows:
-            raise DataError(f"{len(values)} values for {rows} rows; expected one a row", file=origin.file, column=name)
+            raise DataError(
+                f"{len(values)} values for {rows} rows; expected one per row", file=origin.file, column=name
+            )
         series.append(_column(name, values, origin))
     return pl.DataFrame(series)
 
@@ -347,7 +350,7 @@ def text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | N
 
 
 def require_texts(values: list[Any], origin: Origin, column: str, *, allow_null: bool = False) -> pl.Series:
-    """The values as a string column; an error about the first that is not text."""
+    """The values as a string column; raises an error for the first that is not text."""
     series = text_series(values, allow_null=allow_null)
     if series is None:
         row = next(i for i, v in enumerate(values) if not _is_text(v) and not (allow_null and v is None))

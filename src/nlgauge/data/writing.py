@@ -1,4 +1,4 @@
-"""Writing tables: JSON lines, CSV (safe to open in a spreadsheet) and Parquet, each whole or not at all."""
+"""Writing tables: JSON lines, CSV (safe to open in a spreadsheet) and Parquet, written atomically."""
 
 from __future__ import annotations
 
@@ -57,16 +57,18 @@ def _widen(frame: pl.DataFrame, file: str) -> pl.DataFrame:
         if not dtype.is_nested():
             continue
         if not isinstance(dtype, pl.List) or dtype.inner.is_nested():
-            raise DataError(f"holds {dtype}, which CSV cannot; write .jsonl or .parquet", file=file, column=name)
+            raise DataError(
+                f"holds {dtype}, which CSV does not support; write .jsonl or .parquet", file=file, column=name
+            )
         if name == "references" and len(ends := (frame[name].list.last() == "").arg_true()):
             raise DataError(
-                f"row {ends[0]}: the last reference is empty, which CSV cannot tell from none; write .jsonl or "
-                ".parquet",
+                f"row {ends[0]}: the last reference is empty, which CSV cannot distinguish from a missing one; "
+                "write .jsonl or .parquet",
                 file=file,
                 column=name,
             )
         prefix = "resp" if name == "responses" else name
-        longest = int(frame[name].list.len().max() or 0)  # type: ignore[arg-type]
+        longest = max(frame[name].list.len().drop_nulls().to_list(), default=0)
         wide = [frame[name].list.get(i, null_on_oob=True).alias(f"{prefix}_{i}") for i in range(longest)]
         if taken := {column.name for column in wide} & set(frame.columns):
             raise DataError(f"the name is taken, so '{name}' cannot be spread", file=file, column=min(taken))

@@ -1,1 +1,1 @@
-"""Below everything else: files written whole, cache, progress, processes."""
+"""Stores, cache, run folders, workers, Ray and progress. Nothing here depends on text or metrics."""

@@ -29,8 +29,8 @@ def code_digest() -> str:
     """A hash of NLGauge's own code: another version, or an edited one, starts with an empty cache."""
     package = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
-    for room in ("data", "text", "metrics", "models"):
-        for file in sorted((package / room).glob("*.py")):
+    for room in ("data", "text", "metrics", "models", "scoring"):
+        for file in sorted((package / room).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -61,7 +61,7 @@ def file_with_hash(spec: str, what: str) -> str:
     path, claimed = split_hash(spec)
     digest = file_digest(path)[:12]
     if claimed and claimed != digest:
-        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are other {what}")
+        raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are different {what}")
     return f"{path}@{digest}"
 
 

@@ -21,6 +21,6 @@ def available_cores() -> int:
 
 
 def thread_limits(workers: int, cores: int = 0) -> dict[str, str]:
-    """Environment variables that give each of so many workers its share; those that the user has set stay."""
+    """Environment variables that limit the threads of each worker; variables that the user has set stay."""
     share = max(1, (cores or available_cores()) // workers)
     return {name: str(share) for name in _LIMITS if os.environ.get(name, "0") == "0"}

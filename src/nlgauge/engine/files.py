@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` that takes its place when the block ends well, and vanishes when it does not."""
+    """A temporary file beside `path` that replaces it when the block succeeds, and is deleted when it fails."""
     check_writable(path)
     temporary: Path | None = None
     try:

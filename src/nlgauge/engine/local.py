@@ -1,4 +1,4 @@
-"""Workers on this machine: threads of this process, or processes of their own that outlive the death of one."""
+"""Workers on this machine: threads, or processes of which each can die without ending the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from nlgauge.engine.cores import available_cores, thread_limits
-from nlgauge.engine.pool import Answer, Died, Event, Finished, Pool, Started, answer
+from nlgauge.engine.pool import Died, Event, Finished, Pool, Started, WorkerAnswer, answer
 from nlgauge.engine.scratch import Scratch, use_scratch
 from nlgauge.errors import NLGaugeError
 from nlgauge.registry import load_plugins
@@ -30,9 +30,9 @@ _Message = tuple[int | None, bytes]
 
 
 class ThreadPool(Pool[int]):
-    """A thread a core (up to four) in this process, since kernels run without the interpreter lock.
+    """One thread per core (up to four), since kernels release the interpreter lock.
 
-    Nothing is sent anywhere, and the death of this process is the end of the run.
+    Nothing is sent between processes; if this process dies, the run ends.
     """
 
     isolated = False
@@ -47,7 +47,7 @@ class ThreadPool(Pool[int]):
         self._started += 1
         return self._started
 
-    def _tell(self, worker: int, function: Callable[[Any], Any]) -> None:
+    def _set_function(self, worker: int, function: Callable[[Any], Any]) -> None:
         """Threads see the function as it is."""
 
     def _send(self, worker: int, ticket: int, value: Any) -> None:
@@ -65,7 +65,7 @@ class ThreadPool(Pool[int]):
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
                 raise error
-            yield Finished(worker, ticket, Answer(None if error else future.result(), error))
+            yield Finished(worker, ticket, WorkerAnswer(None if error else future.result(), error))
 
     def _end(self, worker: int, *, at_once: bool) -> None:  # noqa: ARG002 - all end together
         self._threads.shutdown(wait=True, cancel_futures=at_once)
@@ -78,7 +78,7 @@ class _Worker:
 
 
 class ProcessPool(Pool[_Worker]):
-    """Processes, started afresh rather than forked (forking a program with threads may hang)."""
+    """Processes, spawned rather than forked (forking a program with threads may hang)."""
 
     def __init__(self, workers: int, scratch: Scratch) -> None:
         super().__init__(workers)
@@ -89,13 +89,13 @@ class ProcessPool(Pool[_Worker]):
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(theirs, pickle.dumps(function), self._scratch))
         process.daemon = True
-        resource_tracker.ensure_running()  # started by the first process, it would let interrupts through again
+        resource_tracker.ensure_running()  # if the first process started it, interrupts would be unblocked
         with _without_interrupts(), _with_variables(thread_limits(self.workers)):
             process.start()
         theirs.close()
         return _Worker(process, ours)
 
-    def _tell(self, worker: _Worker, function: Callable[[Any], Any]) -> None:
+    def _set_function(self, worker: _Worker, function: Callable[[Any], Any]) -> None:
         self._write(worker, None, pickle.dumps(function))
 
     def _send(self, worker: _Worker, ticket: int, value: Any) -> None:
@@ -103,7 +103,7 @@ class ProcessPool(Pool[_Worker]):
 
     @staticmethod
     def _write(worker: _Worker, ticket: int | None, data: bytes) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # its end is seen when events are looked for
+        with suppress(BrokenPipeError, ConnectionResetError):  # `_events` reports its end
             worker.connection.send(ticket)
             worker.connection.send_bytes(data)
 
@@ -117,8 +117,8 @@ class ProcessPool(Pool[_Worker]):
                     yield event
                 worker.process.join()
                 worker.connection.close()
-                yield Died(worker, _how_it_ended(worker.process.exitcode))
-            elif (event := self._read(by_connection[ready])) is not None:  # type: ignore[index]
+                yield Died(worker, _exit_reason(worker.process.exitcode))
+            elif isinstance(ready, Connection) and (event := self._read(by_connection[ready])) is not None:
                 yield event
 
     @staticmethod
@@ -145,7 +145,7 @@ class ProcessPool(Pool[_Worker]):
             worker.process.join()
 
 
-def _how_it_ended(code: int | None) -> str:
+def _exit_reason(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name
         return f"ended by {name}" + (", as when memory runs out" if -code == signal.SIGKILL else "")
@@ -154,7 +154,7 @@ def _how_it_ended(code: int | None) -> str:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back, so that processes started meanwhile leave it to this one from their first moment on."""
+    """Block Ctrl-C, so that processes started meanwhile never handle it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -164,7 +164,7 @@ def _without_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _with_variables(variables: dict[str, str]) -> Iterator[None]:
-    """Environment variables for processes that start meanwhile."""
+    """Set environment variables for processes started within the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -178,13 +178,13 @@ def _with_variables(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _serve(connection: Connection, function_data: bytes, scratch: Scratch) -> None:
-    """The life of a worker process, which ends when there is nobody left to answer."""
+    """The main function of a worker process; ends when the parent closes the connection."""
     with suppress(BrokenPipeError, ConnectionResetError):
-        _answer_all(connection, function_data, scratch)
+        _answer_requests(connection, function_data, scratch)
 
 
-def _answer_all(connection: Connection, function_data: bytes, scratch: Scratch) -> None:
-    """Answer whatever is asked; a thread takes in what is sent meanwhile."""
+def _answer_requests(connection: Connection, function_data: bytes, scratch: Scratch) -> None:
+    """Answer all requests; a thread receives them meanwhile."""
     use_scratch(scratch)
     inbox: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
     busy = threading.Event()
@@ -197,10 +197,10 @@ def _answer_all(connection: Connection, function_data: bytes, scratch: Scratch) 
             try:
                 load_plugins()
                 function = pickle.loads(data)  # noqa: S301 - from the process that started this one
-            except Exception as error:  # noqa: BLE001 - raised again over there
+            except Exception as error:  # noqa: BLE001 - raised again by the parent
                 reason = NLGaugeError(
-                    f"a worker process could not begin: {error!r}; expected it to find the code of this one: metrics "
-                    "of your own go into a module that can be imported, or into a file that NLGAUGE_PLUGINS names"
+                    f"a worker process could not start: {error!r}; expected it to import the same code: put your "
+                    "own metrics into an importable module, or into a file that NLGAUGE_PLUGINS names"
                 )
                 connection.send((None, reason))
                 return
@@ -213,7 +213,7 @@ def _answer_all(connection: Connection, function_data: bytes, scratch: Scratch) 
 
 
 def _listen(connection: Connection, inbox: queue.SimpleQueue[_Message | None], busy: threading.Event) -> None:
-    """Take in messages; when nobody is left to send any, end at once whatever is under way."""
+    """Receive messages; when the parent is gone, end the process at once."""
     try:
         while True:
             inbox.put((connection.recv(), connection.recv_bytes()))

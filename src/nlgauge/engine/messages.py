@@ -8,7 +8,7 @@ from typing import Any
 
 
 def show_warnings_plainly() -> None:
-    """Print warnings as `nlgauge: warning: …`, without the place in the code."""
+    """Print warnings as `nlgauge: warning: …`, without the position in the code."""
     warnings.showwarning = _show
 
 

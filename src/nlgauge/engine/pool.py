@@ -1,4 +1,4 @@
-"""Workers that keep one function and apply it to values: who works on what, and what to do when one of them dies."""
+"""A pool of workers that apply one function to values, with replacement of workers that die."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from nlgauge.errors import NLGaugeError
+from nlgauge.errors import NLGaugeError, argument
 
 W = TypeVar("W")
 UNDER_WAY = 2
@@ -20,12 +20,12 @@ _FAILED_STARTS = 3
 
 
 class WorkerDied(NLGaugeError):
-    """The end of a worker in the middle of a value: killed, out of memory, or crashed by what it read."""
+    """A worker ended while it processed a value: killed, out of memory, or crashed by its input."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one value: a result or an error."""
+    """The outcome of one value: a result or an error."""
 
     ticket: int
     value: Any = None
@@ -33,8 +33,8 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a worker sends back: a result or an error, and the warnings on the way."""
+class WorkerAnswer:
+    """What a worker sends back: a result or an error, and the warnings."""
 
     value: Any = None
     error: Exception | None = None
@@ -43,11 +43,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Finished(Generic[W]):
-    """A worker has answered."""
+    """A worker has sent an answer."""
 
     worker: W
     ticket: int
-    answer: Answer
+    answer: WorkerAnswer
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Started(Generic[W]):
 
 @dataclass(frozen=True)
 class Died(Generic[W]):
-    """A worker is no more."""
+    """A worker has ended."""
 
     worker: W
     reason: str
@@ -68,15 +68,15 @@ class Died(Generic[W]):
 Event = Finished[W] | Started[W] | Died[W]
 
 
-def answer(function: Callable[[Any], Any], value: Any) -> Answer:
+def answer(function: Callable[[Any], Any], value: Any) -> WorkerAnswer:
     """Apply a function in a worker; errors and warnings become part of the answer."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             result = function(value)
         except Exception as error:  # noqa: BLE001 - it is raised again by the process that asked
-            return Answer(error=_portable(error), warnings=_said(caught))
-    return Answer(result, warnings=_said(caught))
+            return WorkerAnswer(error=_portable(error), warnings=_said(caught))
+    return WorkerAnswer(result, warnings=_said(caught))
 
 
 def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
@@ -85,28 +85,28 @@ def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
 
 
 def _portable(error: Exception) -> Exception:
-    """The error itself where it can be sent to another process, else one that says the same."""
+    """The error itself if it can be pickled, else one with the same message."""
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made a moment ago, by this process
-    except Exception:  # noqa: BLE001 - anything may go wrong with the errors of others
+    except Exception:  # noqa: BLE001 - pickling may raise anything
         return RuntimeError("".join(traceback.format_exception(error)))
     return error
 
 
 @dataclass
 class _Load:
-    """What a worker has under way, oldest first."""
+    """The values assigned to a worker, oldest first."""
 
     tickets: deque[int] = field(default_factory=deque)
     ready: bool = False
 
 
 class Pool(ABC, Generic[W]):
-    """Workers, at most two values under way for each.
+    """Workers, each with at most two assigned values.
 
-    `give` a value while there is `room`, and `take` the next outcome, in whatever order values are done. When a worker
-    dies, the value that it was at has `WorkerDied` for an outcome; what else it had goes to others, and a new
-    worker takes its place.
+    `give` a value while there is `room`, and `take` the next outcome; outcomes come in the order of completion. When a
+    worker dies, the outcome of its current value is `WorkerDied`; its other values are reassigned, and a new worker
+    replaces it.
     """
 
     isolated = True
@@ -128,12 +128,12 @@ class Pool(ABC, Generic[W]):
         self.close(at_once=kind is not None)
 
     def use(self, function: Callable[[Any], Any]) -> None:
-        """Apply this function from now on; nothing may be under way."""
+        """Apply this function from now on; no value may be pending."""
         if self._values:
-            raise RuntimeError("values are under way")
+            raise RuntimeError("values are pending")
         self._function = function
         for worker in self._loads:
-            self._tell(worker, function)
+            self._set_function(worker, function)
 
     @property
     def room(self) -> bool:
@@ -146,32 +146,32 @@ class Pool(ABC, Generic[W]):
         return len(self._values) + len(self._outcomes)
 
     def give(self, value: Any) -> int:
-        """Hand over a value; the ticket is that of its outcome."""
+        """Submit a value; returns the ticket of its outcome."""
         ticket = self._next_ticket
         self._next_ticket += 1
         self._values[ticket] = value
         self._waiting.append(ticket)
-        self._deal()
+        self._assign()
         return ticket
 
     def take(self) -> Outcome:
         """The next outcome; waits for it."""
         if not self.under_way:
-            raise RuntimeError("nothing is under way")
+            raise RuntimeError("nothing is pending")
         while not self._outcomes:
             for event in self._events():
-                self._note(event)
-            self._deal()
+                self._handle(event)
+            self._assign()
         return self._outcomes.popleft()
 
     def close(self, *, at_once: bool = False) -> None:
-        """End all workers, in the middle of their work if need be."""
+        """End all workers, even those at work."""
         for worker in list(self._loads):
             self._end(worker, at_once=at_once or bool(self._loads[worker].tickets))
         self._loads.clear()
 
-    def _deal(self) -> None:
-        """Give waiting values to workers that are ready, and start as many workers as there is work for."""
+    def _assign(self) -> None:
+        """Send waiting values to ready workers; start workers as needed."""
         while len(self._loads) < min(self.workers, len(self._values)):
             if self._function is None:
                 raise RuntimeError("no function was given")
@@ -185,34 +185,34 @@ class Pool(ABC, Generic[W]):
             load.tickets.append(ticket)
             self._send(worker, ticket, self._values[ticket])
 
-    def _note(self, event: Event[W]) -> None:
+    def _handle(self, event: Event[W]) -> None:
         load = self._loads.get(event.worker)
         if load is None:
             return
         if isinstance(event, Died):
-            self._bury(event, load)
+            self._replace(event, load)
             return
         load.ready, self._failed_starts = True, 0
         if isinstance(event, Finished):
             load.tickets.remove(event.ticket)
             for message in event.answer.warnings:
                 warnings.warn(message, stacklevel=2)
-            self._settle(Outcome(event.ticket, event.answer.value, event.answer.error))
+            self._finish(Outcome(event.ticket, event.answer.value, event.answer.error))
 
-    def _bury(self, event: Died[W], load: _Load) -> None:
+    def _replace(self, event: Died[W], load: _Load) -> None:
         del self._loads[event.worker]
         if load.tickets:
-            self._settle(Outcome(load.tickets.popleft(), error=WorkerDied(event.reason)))
+            self._finish(Outcome(load.tickets.popleft(), error=WorkerDied(event.reason)))
         if not load.ready:
             self._failed_starts += 1
             if self._failed_starts >= _FAILED_STARTS:
                 raise NLGaugeError(
                     f"workers die while they start ({event.reason}); expected them to run: is there enough memory for "
-                    f"{self.workers}? Try fewer --workers"
+                    f"{self.workers}? Use fewer: {argument('workers')}"
                 )
         self._waiting.extendleft(reversed(load.tickets))
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         del self._values[outcome.ticket]
         self._outcomes.append(outcome)
 
@@ -221,16 +221,16 @@ class Pool(ABC, Generic[W]):
         """Start a worker, without waiting for it."""
 
     @abstractmethod
-    def _tell(self, worker: W, function: Callable[[Any], Any]) -> None:
-        """Give a worker another function."""
+    def _set_function(self, worker: W, function: Callable[[Any], Any]) -> None:
+        """Send a worker another function."""
 
     @abstractmethod
     def _send(self, worker: W, ticket: int, value: Any) -> None:
-        """Give a worker a value; one that has just died is found out by `_events`."""
+        """Send a value to a worker; `_events` reports a worker that has just died."""
 
     @abstractmethod
     def _events(self) -> Iterable[Event[W]]:
-        """What happened; waits until something did."""
+        """The next events; waits for at least one."""
 
     @abstractmethod
     def _end(self, worker: W, *, at_once: bool) -> None:

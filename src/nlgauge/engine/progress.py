@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, a line now and then elsewhere."""
+"""Progress on standard error: a bar on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Advance = Callable[[int], None]
 
 
 class Progress(Protocol):
-    """Says how far the work is, in the unit of the total, and perhaps something about it."""
+    """Reports how much is done, in the unit of the total, with an optional note."""
 
     def __call__(self, done: int, note: str = "", /) -> None:
-        """Say so."""
+        """Report it."""
 
 
 @contextmanager
 def progress_bar(label: str, total: int | None, *, show: bool = True) -> Iterator[Progress]:
-    """Yield a function that takes how far the work is, in the unit of `total` (None when unknown)."""
+    """Yield a function that reports how much is done, in the unit of `total` (None if unknown)."""
     if not show:
         yield lambda _done, _note="": None
     elif sys.stderr.isatty():

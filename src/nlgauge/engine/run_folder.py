@@ -1,4 +1,4 @@
-"""The folder of a run that can be resumed: what is computed, finished pieces of it, and who works there."""
+"""The folder of a run that can be resumed: a manifest of what is computed, finished pieces, and a lock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from nlgauge.engine import stored
+from nlgauge.engine import saving
 from nlgauge.engine.files import write_text
 from nlgauge.engine.scratch import MEMORY_BYTES, Scratch
 from nlgauge.errors import OptionError, OutputError
@@ -31,7 +31,7 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep others out; what a dead run has left half-done is cleared away."""
+        """Lock the folder; unfinished files of a dead run are deleted."""
         with _writing(self.folder):
             (self.folder / _PIECES).mkdir(parents=True, exist_ok=True)
             lock = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -54,7 +54,7 @@ class RunFolder:
         except BlockingIOError as error:
             holder = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
             raise OptionError(
-                f"{self.folder}: {holder} works in this folder; expected one run at a time: wait for it, or choose "
+                f"{self.folder}: {holder} is using this folder; expected one run at a time: wait for it, or choose "
                 "another folder"
             ) from error
         except OSError as error:
@@ -67,7 +67,7 @@ class RunFolder:
         return Scratch(self.folder / _SCRATCH, memory_bytes)
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """Write down what is computed, or check that a run that goes on computes the same."""
+        """Write the manifest, or check that a resumed run computes the same."""
         place = self.folder / _MANIFEST
         wanted = json.loads(json.dumps(settings))
         if not place.exists():
@@ -83,44 +83,44 @@ class RunFolder:
             more = f" (and {len(differences) - _SHOWN} more)" if len(differences) > _SHOWN else ""
             raise OptionError(
                 f"{self.folder}: holds another run: {'; '.join(differences[:_SHOWN])}{more}; give the same options and "
-                "files to go on with it, or delete this folder or choose another"
+                "files to resume it, or delete this folder or choose another"
             )
 
     def note(self, name: str, value: Any) -> None:
-        """Add what became known in the course of the run to the manifest."""
+        """Add a value that became known during the run to the manifest."""
         place = self.folder / _MANIFEST
         found = json.loads(place.read_text(encoding="utf-8"))
         write_text(place, json.dumps({**found, name: value}, indent=1, ensure_ascii=False) + "\n")
 
     def is_done(self, piece: str) -> bool:
-        """Whether a piece is there, and whole; one that is damaged is removed."""
+        """Whether a piece exists and is intact; a damaged piece is removed."""
         place = self.folder / _PIECES / piece
         if not place.exists():
             return False
-        if stored.is_whole(place):
+        if saving.is_whole(place):
             return True
         shutil.rmtree(place, ignore_errors=True)
         return False
 
     def load(self, piece: str) -> Any:
         """A finished piece."""
-        return stored.load(self.folder / _PIECES / piece)
+        return saving.load(self.folder / _PIECES / piece)
 
     def save(self, piece: str, value: Any) -> None:
-        """Keep a finished piece; when somebody else was faster, theirs is the same."""
+        """Save a finished piece; one that another process has saved meanwhile is the same."""
         place = self.folder / _PIECES / piece
         beside = place.with_name(f".{piece}.{uuid.uuid4().hex}")
         try:
             with _writing(beside):
                 beside.mkdir()
-                stored.save(value, beside)
+                saving.save(value, beside)
                 with suppress(FileExistsError):
                     _move(beside, place)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
     def remove(self) -> None:
-        """Delete the folder; for others it is gone in one step, so that nobody goes on with half of it."""
+        """Delete the folder; it is renamed first, so that no other run resumes from a part of it."""
         doomed = self.folder.with_name(f"{self.folder.name}.removed")
         shutil.rmtree(doomed, ignore_errors=True)
         self.folder.rename(doomed)
@@ -128,7 +128,7 @@ class RunFolder:
 
 
 def _move(folder: Path, place: Path) -> None:
-    """Rename a folder; one that stands there already makes it fail."""
+    """Rename a folder; raises an error if the target exists."""
     try:
         folder.rename(place)
     except OSError:
@@ -139,8 +139,8 @@ def _move(folder: Path, place: Path) -> None:
 
 @contextmanager
 def _writing(place: Path) -> Iterator[None]:
-    """Say where to make room when a disk is full."""
-    advice = "finished pieces stay: make room, then run the same command again to go on"
+    """Add advice to errors of a full disk."""
+    advice = "finished pieces are kept: free some space, then run the same command again to resume"
     try:
         yield
     except OutputError as error:

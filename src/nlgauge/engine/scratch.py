@@ -1,4 +1,4 @@
-"""Where large intermediate results go: a folder that lives as long as a run, shared with its worker processes."""
+"""The folder for large intermediate results: it exists during a run and is shared with the workers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MEMORY_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class Scratch:
-    """A folder, and how many bytes of intermediate results may stay in memory before they go there."""
+    """A folder, and how many bytes of intermediate results may stay in memory before they are written there."""
 
     folder: Path
     memory_bytes: int = MEMORY_BYTES
 
     def new_file(self) -> Path:
-        """A fresh file name in the folder."""
+        """A new file name in the folder."""
         return self.folder / uuid.uuid4().hex
 
 
@@ -50,7 +50,7 @@ def scratch_folder(memory_bytes: int = MEMORY_BYTES) -> Iterator[Scratch]:
 
 @contextmanager
 def using_scratch(scratch: Scratch) -> Iterator[None]:
-    """Keep scratch files elsewhere for a while."""
+    """Use another scratch folder within the block."""
     global _current
     before, _current = _current, scratch
     try:

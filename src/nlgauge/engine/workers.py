@@ -10,7 +10,7 @@ from nlgauge.engine.cores import available_cores
 from nlgauge.engine.local import ProcessPool, ThreadPool
 from nlgauge.engine.pool import Outcome, Pool, WorkerDied
 from nlgauge.engine.scratch import Scratch
-from nlgauge.errors import NLGaugeError
+from nlgauge.errors import NLGaugeError, argument
 
 __all__ = ["available_cores", "finished", "ordered_map"]
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def finished(pool: Pool[Any], function: Callable[[T], R], values: Sequence[T]) -> Iterator[tuple[int, R]]:
-    """Results as they come, each with the place of its value; a value on which a worker dies is tried once more."""
+    """Results as they come, each with the place of its value; a value on which a worker dies is retried once."""
     pool.use(function)
     waiting = deque(range(len(values)))
     places: dict[int, int] = {}
@@ -35,8 +35,8 @@ def finished(pool: Pool[Any], function: Callable[[T], R], values: Sequence[T]) -
             waiting.append(place)
         elif isinstance(outcome.error, WorkerDied):
             raise NLGaugeError(
-                f"a worker {outcome.error} twice at the same work; expected memory for it: give the same command again "
-                "with fewer --workers"
+                f"a worker {outcome.error} twice at the same work; expected enough memory: run the same command with "
+                f"fewer workers ({argument('workers')})"
             ) from outcome.error
         elif outcome.error is not None:
             raise outcome.error
@@ -47,8 +47,8 @@ def finished(pool: Pool[Any], function: Callable[[T], R], values: Sequence[T]) -
 def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: int, scratch: Scratch) -> Iterator[R]:
     """Results in the order of the values.
 
-    At most one value more than there are workers is under way, or done and not yet asked for, at a time. A value on
-    which a worker process dies is tried once more; the first error in the order of the values is raised.
+    At most one value more than there are workers is pending, or done and not yet consumed, at a time. A value on
+    which a worker process dies is retried once; the first error in the order of the values is raised.
     """
     pool: Pool[Any] = ThreadPool() if processes == 1 else ProcessPool(processes, scratch)
     held: dict[int, T] = {}
@@ -71,9 +71,9 @@ def ordered_map(function: Callable[[T], R], values: Iterable[T], *, processes: i
         outcome = done.pop(ticket)
         if isinstance(outcome.error, WorkerDied):
             raise NLGaugeError(
-                f"a worker process died twice on the same part of the input ({outcome.error}); run with fewer "
-                "--workers or a smaller --chunk-mb if memory is short, or with --on-error skip to leave out the row "
-                "that does it"
+                f"a worker process died twice on the same part of the input ({outcome.error}); if memory is short, "
+                f"use fewer workers ({argument('workers')}) or smaller chunks ({argument('chunk_mb')}); "
+                f"{argument('on_error', 'skip')} leaves out the row that causes it"
             ) from outcome.error
         if outcome.error is not None:
             raise outcome.error

@@ -5,27 +5,30 @@ What takes long between adding and finishing is told as `Shares`, so that it nee
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import typing
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.errors import DataError, OptionError
-from nlgauge.metrics import options
+from nlgauge.configured import Configured, options_of
+from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import HigherIs, Interval, ItemValues, RowKeys, Score
-from nlgauge.metrics.signature import Signature
+from nlgauge.metrics.score import Direction, ItemValues, Level, RowKeys, Score
 from nlgauge.stats.exact import ExactSum
+from nlgauge.stats.inference import Inference
 
 if TYPE_CHECKING:
     from nlgauge.data.tables import ResponseSets
+
+
+OVER = "What has one value: each set of responses, or the whole corpus."
 
 
 class Stats(Protocol):
@@ -48,34 +51,82 @@ class Shares:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric(ABC):
+class Metric(Configured, ABC):
     """A configured measure. Subclasses are frozen dataclasses; their fields are the options, on the command line too.
 
-    `name` is what users type, `paper` where it is defined, `needs` how many responses a set must have.
-    `of_single_texts` metrics also make sense for texts that are in no set; `costly` ones are always worth caching.
-    `example` shows how to call a metric that is of no use with its defaults. A metric that `needs_references` compares
-    every text with references of its own.
+    `name` is what users type, `paper` where it is defined. A class says its `level`, `aspect` and `direction`, as class
+    variables or, where they depend on options, as properties. `costly` metrics are always worth caching. `example`
+    shows how to call a metric that is of no use with its defaults. A metric that `needs_references` compares every text
+    with references of its own.
     """
 
-    name: ClassVar[str]
-    higher_is: ClassVar[HigherIs]
     paper: ClassVar[str]
-    needs: ClassVar[int] = 1
-    of_single_texts: ClassVar[bool] = False
     costly: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
     example: ClassVar[str] = ""
 
-    def __post_init__(self) -> None:
-        options.check_choices(self)
+    @property
+    @abstractmethod
+    def level(self) -> Level:
+        """What has one value: each set of responses, each item (also a text that is in no set), or the whole corpus."""
+
+    @property
+    @abstractmethod
+    def aspect(self) -> str:
+        """What it is about, which is a question of the report.
+
+        NLGauge has form, content, repetition, quality, fluency and columns; any other word is a question of its own.
+        """
+
+    @property
+    @abstractmethod
+    def direction(self) -> Direction:
+        """What a higher value means."""
+
+    @property
+    def needs(self) -> int:
+        """The smallest number of responses per set."""
+        return 1
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """All levels that the metric has, of which the option `over` chooses one."""
+        return (self.level,)
+
+    @property
+    def encoder(self) -> str | None:
+        """The sentence encoder by which it compares texts, if there is one."""
+        return None
 
     @abstractmethod
     def collect(self, batch: Batch) -> Any:
         """Statistics of some sets; adding the statistics of two parts gives those of the whole."""
 
     @abstractmethod
-    def finish(self, stats: Any, interval: Interval | None = None) -> Score:
+    def finish(self, stats: Any, interval: Inference | None = None) -> Score:
         """The score that statistics amount to, with an interval when asked for."""
+
+    def make_score(self, value: float, n: int, facts: Mapping[str, str] | None = None, **found: Any) -> Score:
+        """A score of this metric, with `facts` beside the signature and whatever else was found."""
+        return Score(
+            name=self.title,
+            label=self.label,
+            value=value,
+            n=n,
+            signature=self.signature.with_facts(facts or {}),
+            higher_is=self.direction.words,
+            level=self.level,
+            aspect=self.aspect,
+            **found,
+        )
+
+    def sketched(self) -> Metric | None:
+        """The same metric with estimated counts in place of exact ones; None where it has no estimate."""
+        return None
+
+    def savings(self) -> tuple[str, ...]:
+        """What would make it need less memory, in words."""
+        return ()
 
     def shares(self, stats: Any) -> Shares | None:  # noqa: ARG002 - for subclasses
         """What has to be done between merging and `finish`, where several workers can do it; None when all is done.
@@ -96,10 +147,6 @@ class Metric(ABC):
         """Whether statistics of a chunk are worth keeping on disk."""
         return False
 
-    def relevant_options(self) -> Mapping[str, Any]:
-        """Options that matter to the result, as they appear in the signature."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
     @property
     def title(self) -> str:
         """What to call the metric in a table."""
@@ -107,35 +154,26 @@ class Metric(ABC):
 
     @property
     def label(self) -> str:
-        """The shortest way to write this metric on the command line."""
-        changed = []
-        for field in dataclasses.fields(self):
-            default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-            if field.name in self.relevant_options() and getattr(self, field.name) != default:
-                changed.append(f"{field.name}={options.show(getattr(self, field.name))}")
-        return f"{self.name}:{','.join(changed)}" if changed else self.name
+        """What to call the metric where its options matter: its text form."""
+        return self.spec
 
-    @property
-    def signature(self) -> Signature:
-        """How to make this metric again."""
-        return Signature(self.name, {key: options.show(value) for key, value in self.relevant_options().items()})
+    def expect(self, option: str, holds: bool, expected: str) -> None:
+        """Refuse the value of an option unless a condition holds, and say what is expected."""
+        value = getattr(self, option)
+        shown = f"{value:g}" if isinstance(value, float) else value
+        refuse(option, not holds, f"{self.name}:{option}={shown}; expected {expected}")
 
-    @classmethod
-    def from_options(cls, given: Mapping[str, str]) -> Self:
-        """Make the metric from options written as text."""
-        return options.build(cls, cls.name, given)
-
-    def prepare(self) -> None:  # noqa: B027 - most metrics need nothing
+    def prepare(self) -> None:
         """Raise the error that says what to install or fetch, where the metric needs more than this machine has."""
 
     def check(self, batch: Batch) -> None:
         """Refuse sets with too few responses, items without references, and a machine that lacks what is needed."""
-        small = np.flatnonzero(batch.sets.sizes < self.needs)
+        small = np.flatnonzero(batch.sets.sizes < (0 if self.level == "corpus" else self.needs))
         if len(small):
             size = int(batch.sets.sizes[small[0]])
             raise DataError(
                 f"set '{batch.sets.ids[int(small[0])]}' has {size} response{'s' * (size != 1)}; {self.name} needs at "
-                f"least {self.needs} responses a set"
+                f"least {self.needs} responses per set"
             )
         if self.needs_references:
             self._check_references(batch.sets)
@@ -147,11 +185,11 @@ class Metric(ABC):
         first = 0 if sets.references is None else int(sets.references.is_null().arg_true()[0])
         raise DataError(
             f"item '{sets.ids[first]}' has no reference, and {self.name} compares every text with its own references; "
-            "expected single texts with a column 'references' (a list) or 'reference' (or another: --references COL), "
-            "or plain text with --aligned references=FILE (in Python: Columns(references=…) or aligned=…)"
+            f"expected single texts with a column 'references' (a list) or 'reference' (or another: "
+            f"{argument('references', 'COL')}), or plain text with {argument('aligned', 'references=FILE')}"
         )
 
-    def score(self, sets: Any, interval: Interval | None = None) -> Score:
+    def score(self, sets: Any, interval: Inference | None = None) -> Score:
         """Score response sets (a `ResponseSets`, or lists of texts) or `Items` in one call."""
         from nlgauge.data.tables import Items, ResponseSets
 
@@ -164,7 +202,7 @@ class Metric(ABC):
 
 @dataclass(frozen=True)
 class SetStats:
-    """One value a set, and the sums of the parts that the values average."""
+    """One value per set, and the sums of the parts that the values average."""
 
     items: ItemValues
     sums: tuple[ExactSum, ...]
@@ -176,11 +214,16 @@ class SetStats:
 
 @dataclass(frozen=True, kw_only=True)
 class SetMetric(Metric):
-    """A measure with one value a set; a system's score is the mean over sets (paper 1, section 3)."""
+    """A measure with one value per set; a system's score is the mean over sets (paper 1, section 3)."""
+
+    @property
+    def level(self) -> Level:
+        """One value per set."""
+        return "set"
 
     @abstractmethod
     def per_set(self, batch: Batch) -> Array:
-        """One value a set, or a row of parts a set that average to it."""
+        """One value per set, or one row per set of parts that average to it."""
 
     def part_names(self) -> tuple[str, ...]:
         """Names of the columns of `per_set`, if it has several."""
@@ -196,7 +239,7 @@ class SetMetric(Metric):
         return self.stats_of(batch.rows, self.values(batch))
 
     def values(self, batch: Batch) -> Array:
-        """What `per_set` gives, as a table with a row a set and a column a part."""
+        """What `per_set` gives, as a table with one row per set and one column per part."""
         return np.asarray(self.per_set(batch), dtype=np.float64).reshape(len(batch), -1)
 
     def stats_of(self, rows: RowKeys, values: Array) -> SetStats:
@@ -205,7 +248,7 @@ class SetMetric(Metric):
         return SetStats(ItemValues((rows,), (self.combine(values),)), sums)
 
     def combine(self, values: Array) -> Array:
-        """One value a set from its parts: their mean, parts without a value aside."""
+        """One value per set from its parts: their mean, parts without a value aside."""
         if values.shape[1] == 1:
             return values[:, 0]
         defined = ~np.isnan(values)
@@ -213,36 +256,80 @@ class SetMetric(Metric):
             mean: Array = np.where(defined, values, 0.0).sum(axis=1) / defined.sum(axis=1)
         return mean
 
-    def finish(self, stats: SetStats, interval: Interval | None = None) -> Score:
+    def finish(self, stats: SetStats, interval: Inference | None = None) -> Score:
         """Mean over sets, exactly rounded so that their order does not matter; one set alone has no interval."""
         whole = stats.items.all_values()
         defined = whole[~np.isnan(whole)]
         if len(defined) == 0:
             raise DataError(f"{self.name} has no value on any of the {len(whole)} sets")
-        signature, ci = self.signature, None
+        facts, ci = {}, None
         if interval is not None and len(defined) > 1:
             from nlgauge.stats.bootstrap import bootstrap_mean
 
-            ci = bootstrap_mean(defined, interval.confidence, interval.resamples, interval.seed)
-            signature = signature.with_facts(
-                {
-                    "ci": f"{interval.confidence:g}",
-                    "by": f"bootstrap-{interval.resamples}",
-                    "seed": str(interval.seed),
-                }
-            )
-        return Score(
-            name=self.title,
-            label=self.label,
-            value=_mean_of(defined),
-            n=len(defined),
-            signature=signature,
-            higher_is=self.higher_is,
+            ci = bootstrap_mean(defined, interval.level, interval.resamples, interval.seed)
+            facts = {"ci": f"{interval.level:g}", "by": f"bootstrap-{interval.resamples}", "seed": str(interval.seed)}
+        return self.make_score(
+            _mean_of(defined),
+            len(defined),
+            facts,
             ci=ci,
             parts={name: total.mean for name, total in zip(self.part_names(), stats.sums, strict=False)},
             items=stats.items,
             excluded=len(whole) - len(defined),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledMetric(SetMetric):
+    """A measure with one value per set or item, or, `over=corpus`, one value of all of them together."""
+
+    @property
+    @abstractmethod
+    def over(self) -> Level:
+        """What has one value: an option of every subclass."""
+
+    @property
+    def level(self) -> Level:
+        """As the option `over` says."""
+        return self.over
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """The choices of the option `over`."""
+        return next(typing.get_args(one.kind) for one in options_of(type(self)) if one.name == "over")
+
+    @property
+    def cacheable(self) -> bool:
+        """Values of sets are small: keep them; what is known about a corpus is not."""
+        return self.level != "corpus"
+
+    @abstractmethod
+    def collect_corpus(self, batch: Batch) -> Any:
+        """What some sets contribute to the value of the corpus."""
+
+    @abstractmethod
+    def finish_corpus(self, stats: Any, interval: Inference | None = None) -> Score:
+        """The value of the corpus."""
+
+    def collect(self, batch: Batch) -> Any:
+        """Values of sets, or what they contribute to the value of the corpus."""
+        return self.collect_corpus(batch) if self.level == "corpus" else super().collect(batch)
+
+    def finish(self, stats: Any, interval: Inference | None = None) -> Score:
+        """The mean over sets, or the value of the corpus."""
+        if self.level == "corpus":
+            return self.finish_corpus(stats, interval)
+        return super().finish(stats, interval)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordingMetric(PooledMetric):
+    """A measure of wording: within each set or, `over=corpus`, across the contexts of the corpus."""
+
+    @property
+    def aspect(self) -> str:
+        """Form within a set; repetition across contexts."""
+        return "repetition" if self.level == "corpus" else "form"
 
 
 def _mean_of(values: Array, block: int = 1 << 16) -> float:
@@ -252,7 +339,7 @@ def _mean_of(values: Array, block: int = 1 << 16) -> float:
     )
 
 
-def refuse(condition: bool, message: str) -> None:
-    """Raise an `OptionError` when options clash."""
+def refuse(option: str, condition: bool, message: str) -> None:
+    """Raise an `OptionError` about an option where a condition holds."""
     if condition:
-        raise OptionError(message)
+        raise OptionError(message, option=option)

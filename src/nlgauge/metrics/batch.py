@@ -18,7 +18,7 @@ from nlgauge.metrics.score import RowKeys
 from nlgauge.text.tokens import Tokenizer, TokenTable, text_bytes
 
 if TYPE_CHECKING:
-    from nlgauge.models.language import TokenLogprobs
+    from nlgauge.models.language.base import TokenLogprobs
 
 JACKKNIFE_GROUPS = 64
 
@@ -37,8 +37,8 @@ class SetNgrams:
 class Batch:
     """Response sets, with tokens and n-grams made on first use and shared between metrics.
 
-    With `grouped`, sets are dealt into groups by a hash of their id (of their context, references or texts when ids are
-    mere line numbers), so that corpus measures can tell what leaving out a part of the corpus does.
+    With `grouped`, sets are distributed over groups by a hash of their id (of their context, references or texts when
+    ids are line numbers), so that corpus measures can tell what leaving out a part of the corpus does.
     """
 
     def __init__(self, sets: ResponseSets, *, grouped: bool = False) -> None:
@@ -78,7 +78,7 @@ class Batch:
     @staticmethod
     def embed(model: str, texts: Sequence[str]) -> Array:
         """Sentence embeddings of any texts."""
-        from nlgauge.models.embedder import load_embedder
+        from nlgauge.models.encoders.embedder import load_embedder
 
         return load_embedder(model).encode(texts)
 

@@ -5,25 +5,48 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.metrics.signature import Signature
+from nlgauge.signature import Signature
 from nlgauge.stats.jackknife import LeftOut
 
 HigherIs = Literal["more diverse", "less diverse", "better", "worse"]
+Level = Literal["set", "item", "corpus"]
 
 
-@dataclass(frozen=True)
-class Interval:
-    """How to make an interval: its level, the number of resamples and the seed."""
+class Direction(Enum):
+    """What a higher value means."""
 
-    confidence: float = 0.95
-    resamples: int = 1000
-    seed: int = 12345
+    MORE_DIVERSE = "more diverse"
+    LESS_DIVERSE = "less diverse"
+    BETTER = "better"
+    WORSE = "worse"
+
+    @property
+    def words(self) -> HigherIs:
+        """As in "higher is more diverse"."""
+        return self.value
+
+    @property
+    def sign(self) -> Literal[1, -1]:
+        """1 where higher values are better or more diverse, -1 where lower ones are."""
+        return 1 if self in (Direction.MORE_DIVERSE, Direction.BETTER) else -1
+
+    @property
+    def opposite(self) -> Direction:
+        """What a lower value means."""
+        pairs = {Direction.MORE_DIVERSE: Direction.LESS_DIVERSE, Direction.BETTER: Direction.WORSE}
+        return {**pairs, **{other: one for one, other in pairs.items()}}[self]
+
+    @property
+    def is_about_diversity(self) -> bool:
+        """Whether it is about diversity rather than quality."""
+        return self in (Direction.MORE_DIVERSE, Direction.LESS_DIVERSE)
 
 
 @dataclass(frozen=True)
@@ -59,7 +82,8 @@ class ItemValues:
 class Score:
     """One number, with what is needed to defend it.
 
-    `parts` are the numbers that `value` averages (one an n-gram order). `items` are the values of single sets; it is
+    `level` says what has one value (each set, each item, or the whole corpus) and `aspect` what the metric is about.
+    `parts` are the numbers that `value` averages (one per n-gram order). `items` are the values of single sets; it is
     None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its
     values with each group of texts left out. `excluded` sets had no defined value and do not count in `value`.
     `skipped` names the rows of the input that could not be read or measured and were left out on request.
@@ -71,6 +95,8 @@ class Score:
     n: int
     signature: Signature
     higher_is: HigherIs
+    level: Level = "set"
+    aspect: str = ""
     ci: tuple[float, float] | None = None
     parts: Mapping[str, float] = field(default_factory=dict)
     items: ItemValues | None = field(default=None, repr=False, compare=False)
@@ -80,8 +106,13 @@ class Score:
     skipped: tuple[str, ...] = field(default=(), compare=False)
 
     @property
+    def direction(self) -> Direction:
+        """What a higher value means, with its sign."""
+        return Direction(self.higher_is)
+
+    @property
     def per_item(self) -> pl.DataFrame | None:
-        """Values of single sets: `id` and `value`, a row a set."""
+        """Values of single sets: `id` and `value`, one row per set."""
         return None if self.items is None else self.items.to_polars()
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,6 +127,8 @@ class Score:
             "excluded": self.excluded,
             "parts": {name: _finite(value) for name, value in self.parts.items()},
             "higher_is": self.higher_is,
+            "level": self.level,
+            "aspect": self.aspect,
             "signature": str(self.signature),
             **({"skipped": list(self.skipped)} if self.skipped else {}),
         }

@@ -1,1 +1,1 @@
-"""Models: where they come from, and what they do (embed, compare, score, generate)."""
+"""Models by kind: catalogue and identity, `language`, `encoders`, `judge`, `training`. No metric lives here."""

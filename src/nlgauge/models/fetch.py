@@ -1,4 +1,4 @@
-"""Fetching models: from a package index or a hub, verified, unpacked safely, whole or not at all."""
+"""Fetching models: from a package index or a hub, verified, unpacked safely and atomically."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def resolve_model(spec: str) -> Path:
 def fetch_model(name: str, *, source: str = "auto") -> Path:
     """Fetch a model of the catalogue, or one from the hub by its name; returns its folder.
 
-    A model of the catalogue comes from the package index, from the hub, or (`auto`) from the hub where the index does
+    A model of the catalogue comes from the package index, from the hub, or (`auto`) from the hub if the index does
     not have it. Its weights are checked against the catalogue's SHA-256 and deleted on a mismatch; those of a plain hub
     name cannot be checked. Processes that fetch the same model at once wait for each other.
     """
@@ -84,17 +84,17 @@ def fetch_model(name: str, *, source: str = "auto") -> Path:
         root.mkdir(parents=True, exist_ok=True)
         with _lock(root / f".{name}.lock"):
             if not is_fetched(name):
-                with _workshop(root) as work:
+                with _work_folder(root) as work:
                     _put_in_place(*_prepare(entry, source, work), entry, root / name)
     except OSError as error:
         raise ModelError(
-            f"model '{name}': {error.strerror or error} ({root}); NLGAUGE_MODELS names another place"
+            f"model '{name}': {error.strerror or error} ({root}); set NLGAUGE_MODELS to use another folder"
         ) from error
     return root / name
 
 
 def remove_model(name: str) -> bool:
-    """Delete a fetched model of the catalogue; False when it was not there."""
+    """Delete a fetched model of the catalogue; False if it was not fetched."""
     if name not in CATALOGUE:
         raise UnknownName.among("model", name, CATALOGUE)
     folder = models_folder() / name
@@ -108,9 +108,9 @@ def remove_model(name: str) -> bool:
 
 
 def model_identity(spec: str) -> str:
-    """`name@hash`, where the hash is that of the weights: what a signature says about a model.
+    """`name@hash` with the hash of the weights, for signatures.
 
-    A spec that carries a hash already is checked against the model.
+    If the spec has a hash, it is checked against the model.
     """
     name, _, claimed = spec.partition("@")
     if name in CATALOGUE:
@@ -118,7 +118,7 @@ def model_identity(spec: str) -> str:
     else:
         digest = weights_digest(resolve_model(name))
     if claimed and claimed != digest:
-        raise ModelError(f"model '{name}' has weights {digest}; expected {claimed}: this is another model")
+        raise ModelError(f"model '{name}' has weights {digest}; expected {claimed}: this is a different model")
     return f"{name}@{digest}"
 
 
@@ -168,8 +168,8 @@ def _prepare_from_package(entry: ModelEntry, work: Path) -> tuple[Path, dict[str
 def _prepare_from_hub(entry: ModelEntry, work: Path) -> tuple[Path, dict[str, Any]]:
     if entry.hub is None:
         raise ModelError(
-            f"model '{entry.name}' has no source on the hub: the catalogue knows no revision there with the weights "
-            "that it verifies; expected source 'package' or 'auto'. To take a model from the hub unverified, name it "
+            f"model '{entry.name}' has no source on the hub: the catalogue has no revision there with verified "
+            "weights; expected source 'package' or 'auto'. To take a model from the hub unverified, name it "
             "there: nlgauge models fetch ORG/MODEL"
         )
     folder = _from_hub(entry.hub.repository, revision=entry.hub.revision, offline=False, target=work / "hub")
@@ -185,7 +185,7 @@ def _verify(entry: ModelEntry, folder: Path) -> None:
         if found != expected:
             raise ModelError(
                 f"model '{entry.name}': {relative} has SHA-256 {found}; expected {expected}. It was deleted; do not "
-                "trust where it came from"
+                "trust its source"
             )
 
 
@@ -199,7 +199,7 @@ def _download(package: str, version: str, work: Path) -> Path:
     wheels = sorted(target.glob("*.whl")) if target.is_dir() else []
     if "No space left on device" in done.stderr:
         raise OutputError(
-            f"{work.parent}: no space left for {package} {version}; free some, or let NLGAUGE_MODELS name another place"
+            f"{work.parent}: no space left for {package} {version}; free some, or set NLGAUGE_MODELS to another folder"
         )
     if done.returncode or len(wheels) != 1:
         reason = next((line for line in reversed(done.stderr.splitlines()) if "ERROR" in line), done.stderr.strip())
@@ -220,7 +220,7 @@ def _append_part(wheel: Path, out: IO[bytes]) -> None:
 
 
 def _unpack(archive_path: Path, folder: str, target: Path) -> None:
-    """Files below one folder of an archive, and nothing outside the target whatever names the archive holds."""
+    """Unpack the files of one folder of an archive; unsafe names raise an error."""
     target.mkdir(parents=True)
     root = PurePosixPath(folder)
     try:
@@ -249,7 +249,7 @@ def _converted(file: Path) -> Path:
     if not goal.exists():
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with _lock(root / f".{goal.name}.lock"), _workshop(root) as work:
+            with _lock(root / f".{goal.name}.lock"), _work_folder(root) as work:
                 if not goal.exists():
                     _convert_gguf(file.parent, file.name, work / "converted").rename(goal)
         except OSError as error:
@@ -292,7 +292,7 @@ def _put_in_place(folder: Path, origin: dict[str, Any], entry: ModelEntry, goal:
 
 
 def _from_hub(name: str, *, offline: bool, revision: str | None = None, target: Path | None = None) -> Path:
-    """The files of a hub's repository, in the hub's own cache or in a folder; no pickles and no code among them."""
+    """The files of a hub repository without pickles and code, in the hub's cache or in a folder."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
@@ -315,8 +315,8 @@ def _from_hub(name: str, *, offline: bool, revision: str | None = None, target: 
 def _with_weights(name: str, folder: Path) -> Path:
     if not any(folder.rglob("*.safetensors")):
         raise ModelError(
-            f"model '{name}' has no .safetensors weights on the hub; expected some: pickled ones are not fetched, "
-            "since unpickling runs code (convert them where you trust them)"
+            f"model '{name}' has no .safetensors weights on the hub; expected some: pickled weights are not fetched, "
+            "since unpickling runs code (convert them if you trust them)"
         )
     return folder
 
@@ -332,12 +332,12 @@ def _refuse_pickles(folder: Path) -> None:
     if pickles:
         raise ModelError(
             f"{folder}: weights are pickled ({pickles[0].name}), and unpickling runs code; expected .safetensors "
-            "(convert them where you trust them)"
+            "(convert them if you trust them)"
         )
 
 
 @contextmanager
-def _workshop(root: Path) -> Iterator[Path]:
+def _work_folder(root: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=".fetch-", dir=root))
     try:
         yield folder
@@ -347,7 +347,7 @@ def _workshop(root: Path) -> Iterator[Path]:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time; the system frees it when the process ends, however it ends."""
+    """A lock for one process at a time; the system releases it when the process ends."""
     import fcntl
 
     with path.open("w") as file:

@@ -1,4 +1,4 @@
-"""One loaded language model for everybody in the process who names it, and a memory of what it has scored."""
+"""One loaded language model per spec, shared within the process, and a cache of its scores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from nlgauge.engine.store import BlobStore
+from nlgauge.engine.blobs import BlobStore
 from nlgauge.models.fetch import model_identity
-from nlgauge.models.language import LanguageModel, TokenLogprobs, load_language_model
+from nlgauge.models.language.base import LanguageModel, TokenLogprobs, load_language_model
 from nlgauge.models.runtime import Machine
 
 _KEPT_EVERY = 64
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 
 def load_shared(spec: str) -> LanguageModel:
-    """The model that everybody in this process shares, loaded on first use."""
+    """The model shared within this process, loaded on first use."""
     return _load_on(spec, Machine.from_environment())
 
 
@@ -33,8 +33,17 @@ def _is_endpoint(spec: str) -> bool:
     return spec.startswith(("http://", "https://"))
 
 
-def language_model_identity(spec: str) -> str:
+def loaded_model(model: str | LanguageModel) -> LanguageModel:
+    """A model that is loaded already, or the shared one of this name; a hash after the name is left out."""
+    if isinstance(model, LanguageModel):
+        return model
+    return load_shared(model if _is_endpoint(model) else model.partition("@")[0])
+
+
+def language_model_identity(spec: str | LanguageModel) -> str:
     """`name@hash` for local models; an endpoint, whose weights cannot be seen, is just named."""
+    if isinstance(spec, LanguageModel):
+        return f"{spec.name}@{spec.fingerprint}" if spec.fingerprint else spec.name
     if _is_endpoint(spec):
         return spec
     if spec.startswith(("ngram:", "bm25:")):
@@ -44,32 +53,39 @@ def language_model_identity(spec: str) -> str:
     return model_identity(spec)
 
 
-def score_texts(
-    spec: str, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
-) -> list[list[TokenLogprobs]]:
-    """Log-probabilities of texts under prompts by a named model.
+def memory_of(kind: str, model: str | LanguageModel) -> BlobStore | None:
+    """Where answers of a model are kept; None for a loaded model that has neither a fingerprint nor an address."""
+    if isinstance(model, LanguageModel) and not model.fingerprint and not _is_endpoint(model.name):
+        return None
+    identity = language_model_identity(model)
+    return BlobStore(f"{kind}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}")
 
-    What was scored before comes from disk, a few prompts at a time, so that a killed run loses little. Callers in
-    several threads take turns.
+
+def score_texts(
+    spec: str | LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
+) -> list[list[TokenLogprobs]]:
+    """Log-probabilities of texts under prompts by a model, named or loaded.
+
+    Scores are cached on disk, a few prompts at a time, so that a killed run loses little. Threads call the model one
+    after another.
     """
-    name = spec if _is_endpoint(spec) else spec.partition("@")[0]
-    identity = language_model_identity(spec)
-    store = BlobStore(f"logprobs-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}")
+    store = memory_of("logprobs", spec)
     keys = [[_key(prompt, text, with_end) for text in group] for prompt, group in zip(prompts, texts, strict=True)]
-    known = store.get_many(list({key for group in keys for key in group}))
+    known = {} if store is None else store.get_many(list({key for group in keys for key in group}))
     todo = [i for i, group in enumerate(keys) if any(key not in known for key in group)]
     with _lock:
         for start in range(0, len(todo), _KEPT_EVERY):
             part = todo[start : start + _KEPT_EVERY]
             groups = [[j for j, key in enumerate(keys[i]) if key not in known] for i in part]
             chosen = [[texts[i][j] for j in group] for i, group in zip(part, groups, strict=True)]
-            scored = load_shared(name).score([prompts[i] for i in part], chosen, with_end=with_end)
+            scored = loaded_model(spec).score([prompts[i] for i in part], chosen, with_end=with_end)
             fresh = {
                 keys[i][j]: _pack(result)
                 for i, group, results in zip(part, groups, scored, strict=True)
                 for j, result in zip(group, results, strict=True)
             }
-            store.put_many(fresh.items())
+            if store is not None:
+                store.put_many(fresh.items())
             known |= fresh
     return [[_unpack(known[key]) for key in group] for group in keys]
 

@@ -1,4 +1,4 @@
-"""Texts changed on purpose, in ways that are known: to make them worse, or to leave their quality as it is."""
+"""Perturbations: controlled changes of texts that make them worse or keep their quality. No tests of metrics."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ _HOME = {
     "Story": "story",
 }
 __all__ = [
-    "Corpus", "Edit", "Perturbation", "Perturbed", "Story", "Unchanged", "create_perturbation", "edited",
-    "perturbation_names", "register_perturbation",
-]  # fmt: skip
+    "Corpus",
+    "Edit",
+    "Perturbation",
+    "Perturbed",
+    "Story",
+    "Unchanged",
+    "create_perturbation",
+    "edited",
+    "perturbation_names",
+    "register_perturbation",
+]
 
 
 def __getattr__(name: str) -> Any:

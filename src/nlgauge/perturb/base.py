@@ -1,22 +1,19 @@
-"""The contract of a perturbation: `perturb(story, draw, corpus)` says what changed and where, or why nothing did."""
+"""The contract of a perturbation: `perturb(story, draw, corpus)` returns the changes, or the reason for none."""
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
+from nlgauge.configured import Configured
 from nlgauge.errors import MissingExtra, ModelError, OptionError
-from nlgauge.metrics import options
-from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.parser import parser_name
+from nlgauge.perturb.resources.parser import parser_name
 from nlgauge.perturb.story import Story
-from nlgauge.registry import PLUGIN_MODULE
 from nlgauge.text.words import sentence_spans
 
 Kind = Literal["coherence", "robustness"]
@@ -25,7 +22,7 @@ SEED = 12345
 
 @dataclass(frozen=True, order=True)
 class Edit:
-    """Put `new` in place of the characters from `start` to `end` of a text."""
+    """Replace the characters from `start` to `end` of a text by `new`."""
 
     start: int
     end: int
@@ -34,7 +31,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Change:
-    """`old`, from `start` to `end` of the original, stands as `new` from `new_start` to `new_end` of the other text."""
+    """`old`, from `start` to `end` of the original, became `new`, from `new_start` to `new_end` of the other text."""
 
     start: int
     end: int
@@ -54,7 +51,7 @@ class Perturbed:
     changes: tuple[Change, ...]
 
     def changed_sentences(self) -> list[str]:
-        """The sentences of the new text that have a change in them: all that a filter needs to read."""
+        """The changed sentences of the new text, for a filter."""
         return [
             self.text[start:end]
             for start, end in sentence_spans(self.text)
@@ -65,7 +62,7 @@ class Perturbed:
 
 @dataclass(frozen=True)
 class Unchanged:
-    """Why a perturbation does not apply to a text."""
+    """The reason why a perturbation does not apply to a text."""
 
     reason: str
 
@@ -96,87 +93,56 @@ def edited(text: str, edits: Iterable[Edit], rule: str) -> Outcome:
 
 
 def draw_for(seed: int, *key: Any) -> random.Random:
-    """A generator that depends on the seed and the key alone."""
+    """A random generator that depends on the seed and the key alone."""
     text = "\n".join(map(str, (seed, *key)))
     digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return random.Random(int.from_bytes(digest))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perturbation(ABC):
+class Perturbation(Configured, ABC):
     """A way to change texts. Subclasses are frozen dataclasses; their fields are the options, on the command line too.
 
-    `name` is what users type. A perturbation of `coherence` makes a text worse (paper 4, Table 1), one of `robustness`
-    should leave a metric's opinion as it is (Table 2). `uses_words`: whether it takes words of other texts, `parses`:
-    whether it needs a parser. `filtered` says whether ungrammatical results are dropped.
+    `name` is its name in specs. A perturbation of `coherence` makes a text worse (paper 4, Table 1), one of
+    `robustness` should not change a metric's value (Table 2). `uses_words`: whether it takes words of other texts,
+    `parses`: whether it needs a parser. `filtered` says whether ungrammatical results are dropped.
     """
 
-    name: ClassVar[str]
     kind: ClassVar[Kind]
     paper: ClassVar[str] = ""
     parses: ClassVar[bool] = False
     uses_words: ClassVar[bool] = False
     filtered: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        options.check_choices(self)
-
     @abstractmethod
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:
-        """The text changed, or why not. All chance comes from `draw`."""
+        """The changed text, or the reason. All randomness comes from `draw`."""
 
     def prepare(self) -> None:
-        """Raise the error that says what to install or fetch, where this needs more than the machine has."""
+        """Raise an error that says what to install or fetch if a resource is missing."""
         if self.parses or self.uses_words:
             parser_name()
 
-    def warm(self, stories: Sequence[Story]) -> None:  # noqa: B027 - most need nothing
-        """Compute for many stories at once what is slow one by one."""
+    def warm(self, stories: Sequence[Story]) -> None:
+        """Compute for many stories at once what would be slow one by one."""
 
-    def coherent(self, story: Story) -> bool:  # noqa: ARG002 - all stories, unless a subclass is choosy
+    def coherent(self, story: Story) -> bool:  # noqa: ARG002 - all stories by default
         """Whether a human-written story is a coherent example of the aspect (paper 4, Table 1, second column)."""
         return True
 
     def __call__(
         self, text: str | Story, *, seed: int = SEED, version: int = 0, corpus: Corpus | None = None
     ) -> Outcome:
-        """Perturb one text. The same seed and version give the same result; another version, mostly another one."""
+        """Perturb one text. The same seed and version give the same result; other versions usually differ."""
         story = Story(text) if isinstance(text, str) else text
         if not story.sentences:
             return Unchanged("the text has no words")
         draw = draw_for(seed, self.name, version, story.text)
         return self.perturb(story, draw, Corpus() if corpus is None else corpus)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """By name where the class comes from a user's file, which a worker process runs for itself."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        named = type(self).__module__.startswith(PLUGIN_MODULE)
-        return _made_again, (self.name if named else type(self), values)
-
-    def relevant_options(self) -> Mapping[str, Any]:
-        """Options that matter to the result, as they appear in the signature."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    @property
-    def signature(self) -> Signature:
-        """How to make this perturbation again."""
-        return Signature(self.name, {key: options.show(value) for key, value in self.relevant_options().items()})
-
-    @classmethod
-    def from_options(cls, given: Mapping[str, str]) -> Self:
-        """Make the perturbation from options written as text."""
-        return options.build(cls, cls.name, given)
-
-
-def _made_again(kind: str | type[Perturbation], values: Mapping[str, Any]) -> Perturbation:
-    from nlgauge.perturb.registry import PERTURBATIONS
-
-    made: Perturbation = (PERTURBATIONS.find(kind) if isinstance(kind, str) else kind)(**values)
-    return made
-
 
 def usable(perturbations: Iterable[Perturbation]) -> tuple[list[Perturbation], dict[str, str]]:
-    """Those that can run on this machine, and what the others lack, by name."""
+    """Those that can run on this machine, and what the others need, by name."""
     able: list[Perturbation] = []
     lacking: dict[str, str] = {}
     for one in perturbations:
@@ -190,6 +156,6 @@ def usable(perturbations: Iterable[Perturbation]) -> tuple[list[Perturbation], d
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuse a share that is none."""
+    """Raise an error for an invalid share."""
     if not 0 < value <= 1:
         raise OptionError(f"{name}={value}; expected a share above 0 and at most 1, such as 0.25")

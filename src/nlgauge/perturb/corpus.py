@@ -1,4 +1,4 @@
-"""What texts lend to each other: sentences, and nouns and verbs as often as they occur."""
+"""The sentences, nouns and verbs of a corpus, which perturbations insert into other texts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from nlgauge.perturb.parser import Token
+from nlgauge.perturb.resources.parser import Token
 from nlgauge.perturb.story import Story, words_of
 
 CLASSES = ("NOUN", "VERB")
@@ -15,7 +15,7 @@ CLASSES = ("NOUN", "VERB")
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences in order of the alphabet, and lemmas of each class with their counts, whatever the order of texts."""
+    """Sorted sentences, and lemmas of each class with their counts; the order of texts does not matter."""
 
     sentences: tuple[str, ...] = ()
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -48,5 +48,5 @@ class Corpus:
 
 
 def _is_always_plural(token: Token) -> bool:
-    """Whether a noun has no singular, such as "clothes": nothing can be counted with it."""
+    """Whether a noun has no singular, such as "clothes", and is not countable."""
     return token.tag == "NNS" and token.lemma == token.text.lower()

@@ -14,31 +14,33 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from nlgauge.data.columns import Reading
 from nlgauge.data.plain_tables import read_cells
+from nlgauge.data.reading import Source, read_tables
+from nlgauge.data.roles import no_such_column
+from nlgauge.data.tables import Items
 from nlgauge.data.writing import write_table
-from nlgauge.errors import DataError
-from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, edited, usable
+from nlgauge.errors import DataError, UnknownName, argument
+from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, draw_for, edited, usable
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.grammar import Grammar, create_grammar
+from nlgauge.perturb.resources.grammar import Grammar, create_grammar
 from nlgauge.perturb.story import Story, parse_all
 
 REQUIRED = ("id", "aspect", "rule", "original", "perturbed", "changes")
+_TRIED_PER_PAIR = 20
 _GUARDED = re.compile(r"\A'(?=[=+\-@\t\r])")
-_CHANGES = pl.List(
-    pl.Struct(
-        {"start": pl.Int64, "end": pl.Int64, "old": pl.String, "new_start": pl.Int64, "new_end": pl.Int64,
-         "new": pl.String}
-    )
-)  # fmt: skip
+_CHANGE = {name: pl.String if name in ("old", "new") else pl.Int64 for name in Change.__dataclass_fields__}
 _SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
-    "id": pl.String, "context": pl.String, "aspect": pl.String, "version": pl.Int64, "rule": pl.String,
-    "original": pl.String, "perturbed": pl.String, "changes": _CHANGES,
-}  # fmt: skip
+    **dict.fromkeys(("id", "context", "aspect"), pl.String),
+    "version": pl.Int64,
+    **dict.fromkeys(("rule", "original", "perturbed"), pl.String),
+    "changes": pl.List(pl.Struct(_CHANGE)),
+}
 
 
 @dataclass(frozen=True)
 class Original:
-    """A text to perturb, and what stood before it."""
+    """A text to perturb, and its context."""
 
     id: str
     text: str
@@ -47,7 +49,7 @@ class Original:
 
 @dataclass(frozen=True)
 class Pair:
-    """An original, what a perturbation made of it, by which rule and where. Versions of one text count from 0."""
+    """An original, its perturbed text, the rule and the changes. Versions of one text count from 0."""
 
     id: str
     context: str | None
@@ -60,20 +62,20 @@ class Pair:
 
     @property
     def before(self) -> list[tuple[str, bool]]:
-        """The original in stretches, each with whether it changes."""
-        return _stretches(self.original, [(change.start, change.end) for change in self.changes])
+        """The original in segments, each with whether it changes."""
+        return _segments(self.original, [(change.start, change.end) for change in self.changes])
 
     @property
     def after(self) -> list[tuple[str, bool]]:
-        """The perturbed text in stretches, each with whether it is new."""
-        return _stretches(self.perturbed, [(change.new_start, change.new_end) for change in self.changes])
+        """The perturbed text in segments, each with whether it is new."""
+        return _segments(self.perturbed, [(change.new_start, change.new_end) for change in self.changes])
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What became of the texts under one perturbation; `reasons` counts those that it does not apply to.
+    """Counts of texts for one perturbation; `reasons` counts those that it does not apply to.
 
-    `dropped` counts results that the grammar filter refused.
+    `dropped` counts results that the grammar filter rejected.
     """
 
     aspect: str
@@ -87,7 +89,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Made:
-    """All pairs, what became of the texts, and which perturbations could not run here, with the advice."""
+    """All pairs, the counts, and the perturbations that could not run, with advice."""
 
     pairs: list[Pair]
     tallies: list[Tally]
@@ -103,9 +105,9 @@ def make_pairs(
     grammar: str = "none",
     advance: Callable[[int], None] = lambda _done: None,
 ) -> Made:
-    """Perturb every text by every perturbation, in so many versions; those that come out alike make one pair.
+    """Perturb every text by every perturbation, in several versions; equal results make one pair.
 
-    `grammar` is a filter that drops ungrammatical results; `advance` takes how many texts are done.
+    `grammar` is a filter that drops ungrammatical results; `advance` gets the number of finished texts.
     """
     judge = create_grammar(grammar)
     judge.prepare()
@@ -154,7 +156,7 @@ def _grammatical(pairs: list[Pair], grammar: Grammar) -> list[Pair]:
 def read_suite(folder: Path) -> list[Pair]:
     """The pairs of a suite: stories and incoherent texts, originals and texts with harmless changes.
 
-    An aspect of the invariance test that starts from incoherent texts has this in its name.
+    An aspect of the invariance test that starts from incoherent texts says so in its name.
     """
     rows = {name: _json_lines(folder / f"{name}.jsonl") for name in ("stories", "discrimination", "invariance")}
     stories = {row["id"]: row["text"] for row in rows["stories"]}
@@ -166,11 +168,71 @@ def read_suite(folder: Path) -> list[Pair]:
             found.append((row, aspect, originals[row["pair"]]))
     return [
         Pair(
-            row["story"], row["context"] or None, aspect, 0, row["rule"], original, row["text"],
+            row["story"],
+            row["context"] or None,
+            aspect,
+            0,
+            row["rule"],
+            original,
+            row["text"],
             msgspec.convert(row["changes"], tuple[Change, ...]),
         )
         for row, aspect, original in found
-    ]  # fmt: skip
+    ]
+
+
+def read_originals(files: Sequence[str], reading: Reading) -> list[Original]:
+    """The texts of files; with several files, ids begin with the file's name."""
+    found = []
+    for name, table in read_tables(files, reading, ()):
+        if not isinstance(table, Items):
+            raise DataError(
+                f"holds sets of responses; expected single texts: name their column with {argument('text')}", file=name
+            )
+        prefix = f"{name}:" if len(files) > 1 else ""
+        contexts = table.frame["context"].to_list() if "context" in table.frame.columns else [None] * len(table)
+        found += [
+            Original(f"{prefix}{id}", text, context)
+            for id, text, context in zip(table.frame["id"].to_list(), table.texts.to_list(), contexts, strict=True)
+        ]
+    return found
+
+
+def holds_pairs(path: str, format: str = "") -> bool:
+    """Whether this is the folder of a suite, or a file with the columns of pairs."""
+    if path == "-" or Path(path).is_dir():
+        return path != "-"
+    source = Source(path=path, reading=Reading(input_format=format))
+    first = next((found for chunk in source.chunks() if (found := source.columns_in(chunk)) is not None), None)
+    return first is not None and set(REQUIRED) <= set(first[0])
+
+
+def load_pairs(path: str, aspects: Sequence[str] = ()) -> list[Pair]:
+    """The pairs of a suite's folder or of a file, of some aspects or of all."""
+    pairs = read_suite(Path(path)) if Path(path).is_dir() else read_pairs(path)
+    known = dict.fromkeys(pair.aspect for pair in pairs)
+    for name in aspects:
+        if name not in known:
+            raise UnknownName.among(f"aspect of {path}", name, known)
+    return [pair for pair in pairs if not aspects or pair.aspect in aspects]
+
+
+def draw_pairs(pairs: Sequence[Pair], most: int | None, seed: int) -> list[Pair]:
+    """At most so many pairs of each aspect, drawn at random, in their order; None takes all."""
+    if most is None:
+        return list(pairs)
+    found: list[Pair] = []
+    for aspect in dict.fromkeys(pair.aspect for pair in pairs):
+        mine = [pair for pair in pairs if pair.aspect == aspect]
+        places = draw_for(seed, "show", aspect).sample(range(len(mine)), min(most, len(mine)))
+        found += [mine[place] for place in sorted(places)]
+    return found
+
+
+def draw_originals(originals: list[Original], wanted: int | None, seed: int) -> list[Original]:
+    """As many texts as are likely to give the wanted number of pairs; None takes all."""
+    most = None if wanted is None else wanted * _TRIED_PER_PAIR
+    return originals if most is None or len(originals) <= most else draw_for(seed, "show").sample(originals, most)
 
 
 def _json_lines(path: Path) -> list[dict[str, Any]]:
@@ -201,16 +263,14 @@ def read_pairs(path: str | Path) -> list[Pair]:
     """Read what `write_pairs` wrote; every pair's changes must turn its original into its perturbed text."""
     frame, origin = read_cells(path)
     if lacking := [name for name in REQUIRED if name not in frame.columns]:
-        raise DataError(
-            f"no column {', '.join(lacking)}; expected pairs as `nlgauge perturb FILE --aspect NAME -o` writes them",
-            file=str(path),
-        )
+        advice = "expected pairs as `nlgauge perturb FILE --aspect NAME -o` writes them"
+        raise no_such_column(lacking[0], frame.columns, file=str(path), advice=advice)
     found = []
     for row, values in enumerate(frame.iter_rows(named=True)):
         try:
             pair = _from_row(values)
         except (msgspec.MsgspecError, TypeError, ValueError) as error:
-            raise origin.error(row, f"is no pair ({error}); expected what `nlgauge perturb` writes") from error
+            raise origin.error(row, f"is not a pair ({error}); expected what `nlgauge perturb` writes") from error
         fitting = next((one for one in (pair, _unguarded(pair)) if _fits(one)), None)
         if fitting is None:
             raise origin.error(row, "its changes do not turn the original into the perturbed text", "changes")
@@ -241,7 +301,7 @@ def _from_row(values: dict[str, Any]) -> Pair:
 
 
 def _unguarded(pair: Pair) -> Pair:
-    """A pair without the apostrophes that CSV has before what a spreadsheet would run as a formula."""
+    """A pair without the apostrophes that CSV has before text that a spreadsheet would run as a formula."""
     original, perturbed = (_GUARDED.sub("", text) for text in (pair.original, pair.perturbed))
     return dataclasses.replace(pair, original=original, perturbed=perturbed)
 
@@ -256,7 +316,7 @@ def _fits(pair: Pair) -> bool:
     return isinstance(outcome, Perturbed) and (outcome.text, outcome.changes) == (pair.perturbed, pair.changes)
 
 
-def _stretches(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
+def _segments(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
     found: list[tuple[str, bool]] = []
     place = 0
     for start, end in spans:

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from nlgauge.errors import OptionError, argument
 from nlgauge.registry import Registry
 
 if TYPE_CHECKING:
     from nlgauge.perturb.base import Perturbation
 
 COHERENCE = {
-    "lexical-repetition": "nlgauge.perturb.lexical_repetition:LexicalRepetition",
-    "semantic-repetition": "nlgauge.perturb.semantic_repetition:SemanticRepetition",
-    "character-behaviour": "nlgauge.perturb.character_behaviour:CharacterBehaviour",
-    "common-sense": "nlgauge.perturb.common_sense:CommonSense",
-    "consistency": "nlgauge.perturb.consistency:Consistency",
-    "relatedness": "nlgauge.perturb.relatedness:Relatedness",
-    "causal": "nlgauge.perturb.causal:Causal",
-    "temporal": "nlgauge.perturb.temporal:Temporal",
+    "lexical-repetition": "nlgauge.perturb.aspects.lexical_repetition:LexicalRepetition",
+    "semantic-repetition": "nlgauge.perturb.aspects.paraphrases:SemanticRepetition",
+    "character-behaviour": "nlgauge.perturb.aspects.character_behaviour:CharacterBehaviour",
+    "common-sense": "nlgauge.perturb.aspects.common_sense:CommonSense",
+    "consistency": "nlgauge.perturb.aspects.consistency:Consistency",
+    "relatedness": "nlgauge.perturb.aspects.relatedness:Relatedness",
+    "causal": "nlgauge.perturb.aspects.causal:Causal",
+    "temporal": "nlgauge.perturb.aspects.temporal:Temporal",
 }
 ROBUSTNESS = {
-    "synonyms": "nlgauge.perturb.synonyms:Synonyms",
-    "paraphrases": "nlgauge.perturb.paraphrases:Paraphrases",
-    "punctuation": "nlgauge.perturb.punctuation:Punctuation",
-    "contractions": "nlgauge.perturb.contractions:Contractions",
-    "typos": "nlgauge.perturb.typos:Typos",
+    "synonyms": "nlgauge.perturb.aspects.synonyms:Synonyms",
+    "paraphrases": "nlgauge.perturb.aspects.paraphrases:Paraphrases",
+    "punctuation": "nlgauge.perturb.aspects.punctuation:Punctuation",
+    "contractions": "nlgauge.perturb.aspects.contractions:Contractions",
+    "typos": "nlgauge.perturb.aspects.typos:Typos",
 }
-PERTURBATIONS = Registry(
+PERTURBATIONS: Registry[Perturbation] = Registry(
     "perturbation", "nlgauge.perturbations", COHERENCE | ROBUSTNESS, "typos:share=0.02", "See `nlgauge perturb list`."
 )
 
@@ -37,12 +39,26 @@ def perturbation_names() -> list[str]:
     return [*own, *(name for name in PERTURBATIONS.names() if name not in own)]
 
 
-def register_perturbation(cls: type[Any]) -> type[Any]:
-    """Add a perturbation class under its `name`; usable as a decorator. A taken name is refused."""
+def register_perturbation(cls: type[Perturbation]) -> type[Perturbation]:
+    """Add a perturbation class under its `name`; usable as a decorator. A duplicate name raises an error."""
     return PERTURBATIONS.register(cls)
 
 
 def create_perturbation(spec: str) -> Perturbation:
     """A perturbation from `name` or `name:option=value,option=value`."""
-    made: Perturbation = PERTURBATIONS.create(spec)
+    return PERTURBATIONS.create(spec)
+
+
+def create_perturbations(specs: Sequence[str], conceptnet: str | None = None) -> list[Perturbation]:
+    """Perturbations from specs, each of them once; `conceptnet` is the file of triples for common-sense."""
+    if not specs:
+        raise OptionError(f"no {argument('aspect')}; expected at least one of {', '.join(perturbation_names())}")
+    if conceptnet:
+        specs = [f"{one}:conceptnet={conceptnet}" if one == "common-sense" else one for one in specs]
+    made = [create_perturbation(spec) for spec in specs]
+    names = [one.name for one in made]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise OptionError(
+            f"{argument('aspect', repeated[0])} is duplicated; expected each once: run the command again for others"
+        )
     return made

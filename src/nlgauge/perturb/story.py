@@ -1,4 +1,4 @@
-"""A text as perturbations see it: its sentences, and its tokens with tags and grammatical relations."""
+"""A text for perturbations: its sentences, and its tokens with tags and grammatical relations."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 
-from nlgauge.perturb.parser import Parsed, Token, parse
+from nlgauge.perturb.resources.parser import Parsed, Token, parse
 from nlgauge.text.words import sentence_spans
 
 
 class Story:
-    """A text with character spans of its sentences and, parsed when first asked for, its tokens."""
+    """A text with character spans of its sentences and, parsed on first use, its tokens."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     @cached_property
     def sentences(self) -> tuple[tuple[int, int], ...]:
-        """Where each sentence begins and ends."""
+        """Start and end of each sentence."""
         return tuple(sentence_spans(self.text))
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
-        """All tokens, with places in the text; a token's `head` is the index of another, or its own for a root."""
+        """All tokens, with positions in the text; a token's `head` is the index of another, or its own for a root."""
         return self._placed(parse([self.sentence(number) for number in range(len(self.sentences))]))
 
     def sentence(self, number: int) -> str:
@@ -33,7 +33,7 @@ class Story:
         return self.text[start:end]
 
     def tokens_of(self, number: int) -> Sequence[Token]:
-        """The tokens of a sentence, found without a look at all others."""
+        """The tokens of a sentence, found by binary search."""
         first = bisect_left(self.tokens, number, key=lambda token: token.sentence)
         return self.tokens[first : bisect_right(self.tokens, number, lo=first, key=lambda token: token.sentence)]
 
@@ -55,7 +55,7 @@ class Story:
 
 
 def parse_all(stories: Iterable[Story]) -> None:
-    """Parse many stories at once, each distinct sentence a single time; slow one by one."""
+    """Parse many stories at once, each distinct sentence once."""
     waiting = [story for story in stories if "tokens" not in story.__dict__]
     lines = {line for story in waiting for line in map(story.sentence, range(len(story.sentences)))}
     ordered = sorted(lines)

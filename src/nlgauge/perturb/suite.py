@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from nlgauge.engine.progress import progress_bar
 from nlgauge.engine.scratch import scratch_folder
 from nlgauge.engine.workers import ordered_map
 from nlgauge.errors import DataError, ModelError, OptionError
-from nlgauge.metrics.signature import Signature
 from nlgauge.perturb.base import SEED, Perturbation, Perturbed, draw_for, usable
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.grammar import Grammar, create_grammar
 from nlgauge.perturb.pairs import Original
+from nlgauge.perturb.resources.grammar import Grammar, create_grammar
 from nlgauge.perturb.story import Story, parse_all
+from nlgauge.signature import Signature
 
 FORMAT = "nlgauge-suite-1"
 _AT_ONCE = 100
@@ -33,8 +33,8 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Suite:
-    """The rows of a suite's files, its manifest, and what could not be done on this machine."""
+class BuiltSuite:
+    """The rows of a suite's files, its manifest, and the perturbations that could not run."""
 
     stories: list[Row]
     discrimination: list[Row]
@@ -55,7 +55,7 @@ class Suite:
 
 
 def prepared(texts: Iterable[Original], *, first_sentence: bool = False, max_words: int = 0) -> list[Original]:
-    """Stories as a suite takes them: the first sentence as context where asked for, cut after a whole sentence.
+    """Stories for a suite: with the first sentence as context if wanted, cut after a complete sentence.
 
     A story that would exceed `max_words` ends with the last sentence that fits; its first sentence always stays.
     """
@@ -82,13 +82,13 @@ def build_suite(
     *,
     grammar: str = "link-grammar",
     seed: int = SEED,
-    processes: int = 1,
+    workers: int = 1,
     name: str = "",
     progress: bool = False,
-) -> Suite:
-    """Build a suite. The same texts, seed and options give the same suite, in any number of processes.
+) -> BuiltSuite:
+    """Build a suite. The same texts, seed and options give the same suite, with any number of workers.
 
-    A perturbation that lacks something on this machine is left out, and the suite says what it lacks.
+    A perturbation whose resources are missing is left out, and the suite says what is missing.
     """
     _check(texts, perturbations)
     able, skipped = usable(perturbations)
@@ -99,9 +99,9 @@ def build_suite(
     chunks = [list(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
     words = any(one.uses_words for one in able)
     parse = any(one.parses for one in able)
-    corpus = Corpus.merged(_each(_Reader(words, parse), chunks, processes, "reading", progress))
+    corpus = Corpus.merged(_each(_Reader(words, parse), chunks, workers, "reading", progress))
     maker = _Maker(tuple(able), corpus, judge, seed)
-    made = list(_each(maker, chunks, processes, "perturbing", progress))
+    made = list(_each(maker, chunks, workers, "perturbing", progress))
     counts: dict[str, Counter[str]] = {}
     for part in made:
         for key, counter in part.counts.items():
@@ -111,9 +111,14 @@ def build_suite(
     rows = [{"id": one.id, "context": one.context or "", "text": one.text} for one in texts]
     digest = hashlib.sha256(json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
     signature = Signature(
-        "suite", {"data": digest[:12], "aspects": "+".join(one.name for one in able), "grammar": _described(judge),
-                  "seed": str(seed)},
-    )  # fmt: skip
+        "suite",
+        {
+            "data": digest[:12],
+            "aspects": "+".join(one.name for one in able),
+            "grammar": _described(judge),
+            "seed": str(seed),
+        },
+    )
     manifest = {
         "format": FORMAT,
         "signature": str(signature),
@@ -127,7 +132,7 @@ def build_suite(
         "words": _lengths(discrimination, "label", {1: "coherent", 0: "incoherent"})
         | _lengths([row for row in invariance if row["label"]], "source", {"human": "human", "incoherent": "dis"}),
     }
-    return Suite(rows, discrimination, invariance, manifest, skipped)
+    return BuiltSuite(rows, discrimination, invariance, manifest, skipped)
 
 
 def _described(grammar: Grammar) -> str:
@@ -140,15 +145,13 @@ def _check(texts: Sequence[Original], perturbations: Sequence[Perturbation]) -> 
     if twice := [id for id, count in Counter(one.id for one in texts).items() if count > 1]:
         raise DataError(f"two stories have the id '{twice[0]}'; expected an id for each")
     if twice := [id for id, count in Counter(one.name for one in perturbations).items() if count > 1]:
-        raise OptionError(f"'{twice[0]}' is given twice; expected each perturbation once")
+        raise OptionError(f"'{twice[0]}' is a duplicate; expected each perturbation once")
 
 
-def _each(work: Callable[[Any], Any], chunks: list[Any], processes: int, label: str, show: bool) -> Iterator[Any]:
-    """Results in order; one process works without threads, since parsers are not made for them."""
+def _each(work: Callable[[Any], Any], chunks: list[Any], workers: int, label: str, show: bool) -> Iterator[Any]:
+    """Results in order; one process works without threads, since parsers are not thread-safe."""
     with progress_bar(label, len(chunks), show=show) as advance, scratch_folder() as scratch:
-        results = (
-            map(work, chunks) if processes == 1 else ordered_map(work, chunks, processes=processes, scratch=scratch)
-        )
+        results = map(work, chunks) if workers == 1 else ordered_map(work, chunks, processes=workers, scratch=scratch)
         for done, result in enumerate(results, 1):
             yield result
             advance(done)
@@ -156,7 +159,7 @@ def _each(work: Callable[[Any], Any], chunks: list[Any], processes: int, label: 
 
 @dataclass(frozen=True)
 class _Reader:
-    """Parses stories, which are remembered on disk, and gives what they lend to others."""
+    """Parses stories, which are cached on disk, and returns their corpus."""
 
     words: bool
     parse: bool
@@ -220,8 +223,13 @@ class _Maker:
                     if one.id not in found:
                         continue
                     pair = f"{perturbation.name} {source} {one.id}"
-                    common = {"story": one.id, "aspect": perturbation.name, "source": source, "pair": pair,
-                              "context": one.context or ""}  # fmt: skip
+                    common = {
+                        "story": one.id,
+                        "aspect": perturbation.name,
+                        "source": source,
+                        "pair": pair,
+                        "context": one.context or "",
+                    }
                     before = {"label": 1, "rule": None, "text": originals[one.id].text}
                     made.invariance += [
                         {"id": f"{pair} 1", **common, **before},
@@ -232,7 +240,7 @@ class _Maker:
     def _perturbed(
         self, perturbation: Perturbation, stories: dict[str, Story], made: _Made, test: str, source: str
     ) -> dict[str, Perturbed]:
-        """What a perturbation makes of stories and the filter lets through, with counts of everything else."""
+        """The perturbed stories that pass the filter, with counts of the others."""
         perturbation.warm(list(stories.values()))
         found: dict[str, Perturbed] = {}
         key = perturbation.name + source
@@ -260,12 +268,7 @@ class _Maker:
 
 
 def _answer(outcome: Perturbed) -> Row:
-    changes = [
-        {"start": one.start, "end": one.end, "old": one.old, "new_start": one.new_start, "new_end": one.new_end,
-         "new": one.new}
-        for one in outcome.changes
-    ]  # fmt: skip
-    return {"rule": outcome.rule, "text": outcome.text, "changes": changes}
+    return {"rule": outcome.rule, "text": outcome.text, "changes": [asdict(one) for one in outcome.changes]}
 
 
 def _by_aspect(rows: list[Row], perturbations: Sequence[Perturbation]) -> list[Row]:

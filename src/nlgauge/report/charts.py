@@ -1,4 +1,4 @@
-"""Charts of a report card, and of training, in Altair."""
+"""Charts of a report card, in Altair."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import polars as pl
 
 from nlgauge.drawing import PALETTE, colours, inline
 from nlgauge.metrics.score import Score
-from nlgauge.report.texts import clipped
+from nlgauge.report.card.texts import clipped
 
 if TYPE_CHECKING:
-    from nlgauge.studies.length_bias import LengthBias
+    from nlgauge.studies.base import Result
 
 POINTS_SHOWN = 2000
 _NAME_SHOWN = 40
@@ -34,7 +34,7 @@ def _colour(systems: Sequence[str], *, legend: bool = True) -> alt.Color:
 
 
 def interval_chart(scores: Sequence[Score], names: Sequence[str], systems: Sequence[str]) -> Any:
-    """Scores with intervals, one small panel a metric, since their scales differ; `names` are of metrics in order."""
+    """Scores with intervals, one small panel per metric, since their scales differ; `names` are of metrics in order."""
     shown = dict(zip(systems, shown_names(systems), strict=True))
     panels = []
     for name in dict.fromkeys(names):
@@ -63,7 +63,7 @@ def interval_chart(scores: Sequence[Score], names: Sequence[str], systems: Seque
 
 
 def wide_values(scores: Sequence[Score], names: dict[str, str], contexts: dict[str, str]) -> pl.DataFrame:
-    """A row a set with a column a metric: `system, id, context` and values; at most `POINTS_SHOWN` ids."""
+    """One row per set with one column per metric: `system, id, context` and values; at most `POINTS_SHOWN` ids."""
     frames: dict[str, pl.DataFrame] = {}
     for score in scores:
         values = score.per_item
@@ -75,9 +75,11 @@ def wide_values(scores: Sequence[Score], names: dict[str, str], contexts: dict[s
         before = frames.get(score.system)
         frames[score.system] = column if before is None else before.join(column, on="id", how="left")
     table = pl.concat(
-        [frame.insert_column(0, pl.repeat(system, len(frame), eager=True).alias("system")) for system, frame in
-         frames.items()]
-    )  # fmt: skip
+        [
+            frame.insert_column(0, pl.repeat(system, len(frame), eager=True).alias("system"))
+            for system, frame in frames.items()
+        ]
+    )
     ids = table["id"].unique().sort()
     if len(ids) > POINTS_SHOWN:
         table = table.filter(pl.col("id").is_in(ids.sample(POINTS_SHOWN, seed=0).to_list()))
@@ -143,9 +145,9 @@ def paired_chart(table: pl.DataFrame, metrics: Sequence[str], first: str, second
     return alt.layer(line, points).add_params(_menu("chosen", metrics, "metric ")).properties(width=340, height=300)
 
 
-def length_chart(study: LengthBias) -> Any:
+def length_chart(study: Result) -> Any:
     """Distinct and EAD of equally large sets of equally long texts, against that length (paper 2, Figure 1)."""
-    rows = study.curves.select("score", "length", "mean", "sd", "texts").to_dicts()
+    rows = study.tables["curves"].select("score", "length", "mean", "sd", "texts").to_dicts()
     order = ["distinct", "ead"]
     base = alt.Chart(inline(rows)).encode(
         x=alt.X("length:Q", title="words in a text", scale=alt.Scale(zero=False), axis=alt.Axis(tickMinStep=1)),
@@ -176,7 +178,7 @@ def meanings_chart(counts: pl.DataFrame, systems: Sequence[str]) -> Any:
         alt.Chart(inline(rows))
         .mark_bar()
         .encode(
-            x=alt.X("groups:O", title="groups of responses that mean much the same", axis=alt.Axis(labelAngle=0)),
+            x=alt.X("groups:O", title="groups of responses with similar meaning", axis=alt.Axis(labelAngle=0)),
             xOffset=alt.XOffset("system:N", sort=order),
             y=alt.Y("contexts:Q", title="contexts", axis=alt.Axis(tickMinStep=1)),
             color=_colour(order),
@@ -189,18 +191,22 @@ def meanings_chart(counts: pl.DataFrame, systems: Sequence[str]) -> Any:
 def plane_chart(
     quality: Sequence[tuple[str, Score]], diversity: Sequence[tuple[str, Score]], systems: Sequence[str]
 ) -> Any:
-    """Quality against diversity, a point a system; menus choose the metrics. Up and right is better on both axes."""
+    """Quality against diversity, one point per system; menus choose the metrics. Up and right is better."""
     shown = dict(zip(systems, shown_names(systems), strict=True))
     rows = [
         {
-            "system": shown[good.system], "quality": one, "diversity": other, "x": good.value, "y": varied.value,
+            "system": shown[good.system],
+            "quality": one,
+            "diversity": other,
+            "x": good.value,
+            "y": varied.value,
             **{f"x{i}": end for i, end in enumerate(good.ci or (good.value, good.value))},
             **{f"y{i}": end for i, end in enumerate(varied.ci or (varied.value, varied.value))},
         }
         for one, good in quality
         for other, varied in diversity
         if good.system == varied.system
-    ]  # fmt: skip
+    ]
     base = alt.Chart(inline(rows)).transform_filter("datum.quality == good && datum.diversity == varied")
     colour = _colour(list(shown.values()))
     x = alt.X("x:Q", title="quality →", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6))
@@ -229,28 +235,3 @@ def to_spec(chart: Any) -> dict[str, Any]:
     """The chart as a Vega-Lite specification with a transparent background."""
     spec: dict[str, Any] = chart.configure(background="transparent").configure_view(stroke=None).to_dict()
     return spec
-
-
-def loss_curve(training: Sequence[float], validation: Sequence[tuple[int, float]], best: int) -> str:
-    """Training loss of every step and validation loss of some, as SVG."""
-    import vl_convert
-
-    rows: list[dict[str, Any]] = [
-        {"step": step, "loss": loss, "texts": "training"} for step, loss in enumerate(training, 1)
-    ]
-    rows += [{"step": step, "loss": loss, "texts": "validation"} for step, loss in validation]
-    colour = alt.Color(
-        "texts:N",
-        scale=alt.Scale(domain=["training", "validation"], range=["#aabbdd", "#dd7733"]),
-        legend=alt.Legend(orient="top", title=None),
-    )
-    base = alt.Chart(inline(rows)).encode(
-        x=alt.X("step:Q", title=f"step (best: {best})"),
-        y=alt.Y("loss:Q", title="loss a token (nats)", scale=alt.Scale(zero=False)),
-        color=colour,
-    )
-    points = base.transform_filter("datum.texts == 'validation'").mark_point(filled=True, size=40, opacity=1)
-    svg: str = vl_convert.vegalite_to_svg(
-        alt.layer(base.mark_line(), points).properties(width=560, height=320).to_dict()
-    )
-    return svg

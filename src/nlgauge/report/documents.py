@@ -6,32 +6,32 @@ import html
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from nlgauge._version import __version__
-from nlgauge.report.card import Card, Measured
+from nlgauge.report.card.contents import Card, Measured
+from nlgauge.report.card.examples import Example
+from nlgauge.report.card.texts import visible
 from nlgauge.report.evidence import Evidence
-from nlgauge.report.examples import Example
-from nlgauge.report.questions import QUESTIONS
 from nlgauge.report.study_tables import short, show
 from nlgauge.report.tables import interval, markdown_table, number, one_line, p_value
-from nlgauge.report.texts import visible
+from nlgauge.schema import stamped
 
 _MARKED = str.maketrans({**{character: f"\\{character}" for character in "\\`*_[]#~"}, "|": "&#124;"})
 _TEXT_SHOWN = 300
 _CODE = re.compile(r"(`[^`]+`)")
 
 
-def to_json(card: Card) -> str:
-    """One JSON document with everything that the page says, but for charts and examples."""
-    return json.dumps(_finite(_document(card)), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+def to_json(card: Card, plan: Mapping[str, Any] | None = None) -> str:
+    """One JSON document with the content of the page except charts and examples, and with the plan, if any."""
+    document = stamped("report", _document(card)) | ({"plan": plan} if plan else {})
+    return json.dumps(_finite(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def _document(card: Card) -> dict[str, Any]:
     return {
-        "report": "nlgauge",
         "version": __version__,
         "files": list(card.run.files),
         "systems": list(card.systems),
@@ -46,7 +46,7 @@ def _document(card: Card) -> dict[str, Any]:
                 "metrics": [_metric(one) for one in card.of(question)],
                 "studies": [asdict(result) for result in card.results_of(question)],
             }
-            for question in QUESTIONS
+            for question in card.questions
             if card.of(question) or card.results_of(question)
         ],
         "repeats": asdict(card.repeats),
@@ -66,7 +66,7 @@ def _metric(one: Measured) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """Numbers that JSON does not know become null."""
+    """Replace non-finite numbers by null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -87,7 +87,7 @@ def to_markdown(card: Card) -> str:
     lines += ["", "## Before you rely on it", ""]
     lines += [f"- {'**Careful.** ' * (a.kind == 'warning')}{_plain(a.title)}. {_prose(a.text)}" for a in card.advice]
     lines += ["", "## The texts", "", _facts(card)]
-    for question in QUESTIONS:
+    for question in card.questions:
         metrics, results = card.of(question), card.results_of(question)
         if metrics or results:
             lines += ["", f"## {question.title}", "", question.means, ""]
@@ -95,8 +95,9 @@ def to_markdown(card: Card) -> str:
             lines += [_scores(metrics, card.systems), "", *_known(metrics)]
         for result in results:
             rows = [[_plain(cell) for cell in row] for row in result.rows]
-            lines += ["", markdown_table(list(result.header), rows), "", f"- `{result.signature}`"]
-    lines += ["", "## What comes back", ""]
+            said = [_plain(result.sentence), ""] if result.sentence else []
+            lines += ["", *said, markdown_table(list(result.header), rows), "", f"- `{result.signature}`"]
+    lines += ["", "## Repetition", ""]
     for title, found in (
         ("responses that share it within a context", card.repeats.within),
         ("contexts that have it", card.repeats.across),
@@ -112,14 +113,25 @@ def to_markdown(card: Card) -> str:
 
 
 def _facts(card: Card) -> str:
-    header = ["system", "contexts", "responses", "words a response", "repeated in its context", "also given elsewhere"]
+    header = [
+        "system",
+        "contexts",
+        "responses",
+        "words per response",
+        "repeated in its context",
+        "also given elsewhere",
+    ]
     rows = [
         [
-            _plain(f.system), str(f.contexts), str(f.responses), f"{f.mean_length:.1f}", f"{f.repeated:.1%}",
+            _plain(f.system),
+            str(f.contexts),
+            str(f.responses),
+            f"{f.mean_length:.1f}",
+            f"{f.repeated:.1%}",
             f"{f.elsewhere:.1%}",
         ]
         for f in card.facts
-    ]  # fmt: skip
+    ]
     return markdown_table(header, rows)
 
 
@@ -134,9 +146,9 @@ def _scores(metrics: Sequence[Measured], systems: Sequence[str]) -> str:
         found = {made.second: made for made, _ in one.comparisons}
         for other in systems[1:] if compared else ():
             made = found.get(other)
-            row += ["-", "-"] if made is None else [
-                f"{number(made.difference)} {interval(made.ci)}", p_value(made.p_holm)
-            ]  # fmt: skip
+            row += (
+                ["-", "-"] if made is None else [f"{number(made.difference)} {interval(made.ci)}", p_value(made.p_holm)]
+            )
         rows.append([*row, one.scores[0].higher_is])
     return markdown_table([*header, "higher is"], rows)
 
@@ -171,13 +183,13 @@ def _cut(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """A sentence of NLGauge's own on one line, in which what stands between backticks is code and all else text."""
+    """A sentence of NLGauge on one line, with code in backticks and everything else escaped."""
     parts = _CODE.split(one_line(visible(text)))
     return "".join(part if _CODE.fullmatch(part) else _escaped(part) for part in parts)
 
 
 def _plain(text: str) -> str:
-    """Text on one line that neither Markdown nor HTML reads as anything else."""
+    """Text on one line, escaped for Markdown and HTML."""
     return _escaped(one_line(visible(text)))
 
 

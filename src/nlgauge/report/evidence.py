@@ -1,4 +1,4 @@
-"""What tests of a metric say about the metric: a small table that `python -m papers.evidence` writes.
+"""Evidence about metrics: a small table that `python -m papers.evidence` writes.
 
 Its rows come from the results of `make papers`; every row names the study, the data, the metric's signature, the number
 of texts or sets, and an interval. The tests are those of paper 1 (decoding, content), paper 2 (length) and paper 4
@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from nlgauge.metrics.signature import Signature
+from nlgauge.signature import Signature
 
 _STRONG, _MODERATE = 0.5, 0.3
 _TESTS = {
@@ -29,7 +29,7 @@ _TESTS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A number that a test found, with its interval where there is one."""
+    """A number that a test found, with its interval if there is one."""
 
     measure: str
     value: float
@@ -38,7 +38,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one test found about one metric on some data; `same` says whether it was measured with the same settings."""
+    """The result of one test of one metric on some data; `same`: measured with the same settings."""
 
     test: str
     data: str
@@ -64,16 +64,16 @@ class Evidence:
 
 @lru_cache(maxsize=1)
 def shipped() -> dict[str, Any]:
-    """The table as the package has it."""
+    """The table of the package."""
     text = (resources.files("nlgauge.report") / "evidence.json").read_text(encoding="utf-8")
     document: dict[str, Any] = json.loads(text)
     return document
 
 
 def evidence_for(signature: Signature) -> list[Evidence]:
-    """All that is known of a metric with these settings, or, failing that, of the metric with other settings.
+    """All evidence about a metric with these settings, or else with other settings.
 
-    Rows without a signature are of values that others computed: they stand beside either.
+    Rows without a signature are about values computed by others and are always included.
     """
     document = shipped()
     found = [

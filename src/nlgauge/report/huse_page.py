@@ -5,8 +5,9 @@ from __future__ import annotations
 from nlgauge._version import __version__
 from nlgauge.drawing import safe_json, vega_bundle
 from nlgauge.report.study_tables import study_grid
-from nlgauge.studies.huse import ALIKE, DIVERSITY, QUALITY, HuseStudy
-from nlgauge.studies.judges import PEOPLE
+from nlgauge.studies.base import Result
+from nlgauge.studies.huse.judges import PEOPLE
+from nlgauge.studies.huse.score import ALIKE, DIVERSITY, QUALITY, clearest_errors
 
 _MEANING = {
     QUALITY: "Texts of the model that the judgment alone gives away.",
@@ -15,19 +16,20 @@ _MEANING = {
 }
 
 
-def render_huse(study: HuseStudy, examples: int = 5) -> str:
+def render_huse(result: Result, examples: int = 5) -> str:
     """The page as text; nothing in it is loaded from elsewhere, and texts are shown as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    header, rows = study_grid(study)
-    shown = study.examples(examples)
+    header, rows = study_grid(result)
+    errors = result.tables["errors"]
+    shown = clearest_errors(errors, examples)
     groups = [
         (system, kind, _MEANING[kind], found.to_dicts())
-        for system in dict.fromkeys(study.items["system"].to_list())
+        for system in dict.fromkeys(errors["system"].to_list())
         for kind in (QUALITY, DIVERSITY, ALIKE)
         if len(found := shown.filter((shown["system"] == system) & (shown["verdict"] == kind)))
     ]
-    counts = study.items.group_by("system", "verdict", "source", maintain_order=True).len().to_dicts()
+    counts = errors.group_by("system", "verdict", "source", maintain_order=True).len().to_dicts()
     environment = Environment(
         loader=PackageLoader("nlgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -35,11 +37,12 @@ def render_huse(study: HuseStudy, examples: int = 5) -> str:
         version=__version__,
         header=header,
         rows=rows,
-        signature=str(study.signature),
-        notes=study.notes,
-        judges=sorted({str(row["judge"]) for row in study.rows} - {PEOPLE}),
+        sentence=result.sentence,
+        signature=str(result.signature),
+        notes=result.notes,
+        judges=sorted({str(row["judge"]) for row in result.rows} - {PEOPLE}),
         groups=groups,
         counts=counts,
-        spec_json=safe_json(study.chart().to_dict()),
+        spec_json=safe_json(result.chart().to_dict()),
         bundle=vega_bundle(),
     )

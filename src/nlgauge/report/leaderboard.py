@@ -1,4 +1,4 @@
-"""The leaderboard: systems ranked metric by metric, from result files, with those that cannot be told apart marked."""
+"""The leaderboard: systems ranked metric by metric, from result files, in clusters of equally good systems."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import numpy as np
 import polars as pl
 
 from nlgauge._version import __version__
-from nlgauge.errors import DataError
-from nlgauge.metrics.comparison import SIGNIFICANT, compare
-from nlgauge.metrics.score import HigherIs, Interval, ItemValues, RowKeys, Score
-from nlgauge.metrics.signature import Signature
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, interval, number, one_line
+from nlgauge.schema import check_schema, stamped
+from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores
+from nlgauge.signature import Signature
 from nlgauge.stats.clusters import cluster
+from nlgauge.stats.inference import Inference
 from nlgauge.stats.jackknife import LeftOut
 from nlgauge.stats.paired import holm
 
@@ -44,10 +46,16 @@ class _Entry(msgspec.Struct):
     n: int
     higher_is: HigherIs
     signature: str
+    level: Level = "set"
+    aspect: str = ""
     ci: tuple[float, float] | None = None
     excluded: int = 0
     values: list[float | None] | None = None
     left_out: _LeftOut | None = None
+
+
+class _Stamp(msgspec.Struct):
+    schema: str | None = None
 
 
 class _Document(msgspec.Struct):
@@ -64,7 +72,7 @@ class Results:
 
     @property
     def contexts(self) -> frozenset[Any]:
-        """What two files on the same contexts share: contexts, else ids, else the sizes of a corpus' parts."""
+        """The key of a dataset: contexts, else ids, else the sizes of a corpus' parts."""
         frames = [score.per_item for score in self.scores if score.per_item is not None]
         if frames:
             key = "context_hash" if all("context_hash" in frame.columns for frame in frames) else "id"
@@ -76,8 +84,8 @@ class Results:
 class Place:
     """One system by one metric on one dataset; `rank` 1 is best, equal values share the mean of their ranks.
 
-    Systems of one `cluster` cannot be told apart; None where the metric allows no test. `mean_rank` is over all
-    datasets, None where the system is not ranked on all.
+    Systems of one `cluster` do not differ significantly; None if the metric allows no test. `mean_rank` is over all
+    datasets, None if the system is not ranked on all.
     """
 
     dataset: str
@@ -89,11 +97,26 @@ class Place:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Places, metric by metric and dataset by dataset, best first; notes say what was left out and why."""
+    """Places, metric by metric and dataset by dataset, best first; notes list what was left out and why."""
 
     places: tuple[Place, ...]
     datasets: tuple[str, ...]
     notes: tuple[str, ...]
+
+
+def named_files(entries: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The files of `[DATASET=]RESULTS`, and the names of their datasets."""
+    files: list[str] = []
+    names: dict[str, str] = {}
+    for entry in entries:
+        name, equals, path = entry.partition("=")
+        is_named = bool(equals) and not Path(entry).exists()
+        files.append(path if is_named else entry)
+        if is_named:
+            names[path] = name
+    if duplicates := {file for file in files if files.count(file) > 1}:
+        raise OptionError(f"duplicate file {min(duplicates)}; expected every file once")
+    return files, names
 
 
 def read_results(path: str | Path) -> Results:
@@ -103,9 +126,13 @@ def read_results(path: str | Path) -> Results:
         raise DataError(f"no such file; {_WRITE_IT}", file=str(path))
     data = place.read_bytes()
     try:
+        schema = {"schema": msgspec.json.decode(data, type=_Stamp).schema}
+        if schema["schema"] is not None:
+            check_schema(schema, "scores", str(path))
         document = msgspec.json.decode(data, type=_Document)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataError(f"is no result of NLGauge, but {_kind(data)}; {_WRITE_IT}", file=str(path)) from error
+        raise DataError(f"is not a result of NLGauge, but {_kind(data)}; {_WRITE_IT}", file=str(path)) from error
+    check_schema(schema, "scores", str(path))
     if document.sets is None:
         raise DataError(f"has no values of single sets, so systems cannot be compared; {_WRITE_IT}", file=str(path))
     if not document.scores:
@@ -114,13 +141,13 @@ def read_results(path: str | Path) -> Results:
 
 
 def _kind(data: bytes) -> str:
-    """What a file is that holds no result."""
+    """A description of a file without a result."""
     if not data.strip():
         return "empty"
     try:
         found = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "JSON lines, such as nlgauge score reads" if _begins_with_an_object(data) else "no JSON document"
+        return "JSON lines, such as nlgauge score reads" if _begins_with_an_object(data) else "not a JSON document"
     if not isinstance(found, dict):
         return f"a JSON {type(found).__name__}"
     if "scores" in found:
@@ -138,7 +165,7 @@ def _begins_with_an_object(data: bytes) -> bool:
 def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
     about = f"{entry.label} of '{entry.system}'"
     if entry.value is None:
-        raise DataError(f"{about} has no number as its value, and cannot be ranked; leave it out", file=file)
+        raise DataError(f"{about} has no numeric value and cannot be ranked; leave it out", file=file)
     items = None
     if entry.values is not None:
         keys = sets.get(entry.system)
@@ -159,6 +186,8 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
         n=entry.n,
         signature=Signature.parse(entry.signature),
         higher_is=entry.higher_is,
+        level=entry.level,
+        aspect=entry.aspect,
         ci=entry.ci,
         items=items,
         left_out=left_out,
@@ -173,16 +202,16 @@ def _hashes(keys: _Keys, file: str) -> Any:
     try:
         return np.array([int(text, 16) for text in keys.context], dtype=np.uint64)
     except (ValueError, OverflowError) as error:
-        raise DataError(f"has a context that is no hash ({error}); {_WRITE_IT}", file=file) from error
+        raise DataError(f"has a context that is not a hash ({error}); {_WRITE_IT}", file=file) from error
 
 
 def leaderboard(
-    results: Sequence[Results], names: Mapping[str, str] | None = None, *, how: Interval | None = None
+    results: Sequence[Results], names: Mapping[str, str] | None = None, *, how: Inference | None = None
 ) -> Leaderboard:
     """Rank the systems of all results, dataset by dataset.
 
-    Files about the same contexts belong to one dataset, called after the first of them, unless `names` says of a file
-    which dataset it belongs to. Every two systems are compared as `compare` does, with Holm's correction over the pairs
+    Files about the same contexts belong to one dataset, named after the first of them, unless `names` gives the
+    dataset of a file. Every two systems are compared as `compare` does, with Holm's correction over the pairs
     of one metric on one dataset.
     """
     datasets = _datasets(results, names or {})
@@ -195,7 +224,7 @@ def leaderboard(
             if len(scores) == 1:
                 notes.append(f"{label} was measured of '{scores[0].system}' alone on {dataset}: no ranks")
             elif scores:
-                places += _ranked(dataset, scores, how or Interval(), notes)
+                places += _ranked(dataset, scores, how or Inference(), notes)
     if not places:
         raise DataError(
             "no metric was measured of two systems on the same contexts; expected results of several systems on the "
@@ -220,7 +249,7 @@ def _datasets(results: Sequence[Results], names: Mapping[str, str]) -> dict[str,
                 if other != result.file:
                     raise DataError(
                         f"{other} and {result.file} both have {score.label} of '{score.system}' on the same contexts "
-                        f"({name}); leave one out, or say which dataset a file belongs to: NAME={result.file}"
+                        f"({name}); leave one out, or name the dataset of a file: NAME={result.file}"
                     )
     return datasets
 
@@ -237,7 +266,7 @@ def _version_notes(results: Sequence[Results]) -> list[str]:
 
 
 def _same_signatures(datasets: Mapping[str, Sequence[Results]], notes: list[str]) -> list[str]:
-    """Labels of the metrics that all systems have with one signature; a metric that has none in common is refused."""
+    """Labels of the metrics that all systems have with one signature; different signatures raise an error."""
     made: dict[str, dict[tuple[str, str], dict[tuple[str, str], str]]] = {}
     for dataset, files in datasets.items():
         for result in files:
@@ -274,9 +303,8 @@ def _what_differs(name: str, variants: Mapping[tuple[str, str], Mapping[tuple[st
     )
 
 
-def _ranked(dataset: str, scores: list[Score], how: Interval, notes: list[str]) -> list[Place]:
-    sign = -1 if scores[0].higher_is in ("more diverse", "better") else 1
-    ordered = sorted(scores, key=lambda score: (sign * score.value, score.system))
+def _ranked(dataset: str, scores: list[Score], how: Inference, notes: list[str]) -> list[Place]:
+    ordered = sorted(scores, key=lambda score: (-score.direction.sign * score.value, score.system))
     values = [score.value for score in ordered]
     ranks = [values.index(value) + (values.count(value) + 1) / 2 for value in values]
     clusters: list[int | None] = [None] * len(ordered)
@@ -284,7 +312,7 @@ def _ranked(dataset: str, scores: list[Score], how: Interval, notes: list[str]) 
         notes.append(f"{ordered[0].label} on {dataset} has no interval, so its ranks come without a test")
     else:
         pairs = list(combinations(range(len(ordered)), 2))
-        found = holm(np.array([compare(ordered[i], ordered[j], interval=how).p for i, j in pairs]))
+        found = holm(np.array([compare_scores(ordered[i], ordered[j], how).p for i, j in pairs]))
         p = np.ones((len(ordered), len(ordered)))
         for (i, j), value in zip(pairs, found, strict=True):
             p[i, j] = p[j, i] = value
@@ -311,8 +339,8 @@ def _with_means(places: list[Place], datasets: list[str], notes: list[str]) -> t
 
 
 def leaderboard_sheet(board: Leaderboard) -> Sheet:
-    """The leaderboard for every format: a line a place, or a line a system with its ranks on several datasets."""
-    header, rows = _places(board) if len(board.datasets) == 1 else _side_by_side(board)
+    """The leaderboard for every format: one line per place, or per system with its ranks on several datasets."""
+    header, rows = _places(board) if len(board.datasets) == 1 else _by_dataset(board)
     flat = [
         {
             "dataset": place.dataset,
@@ -336,7 +364,7 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
         rows,
         list(dict.fromkeys(str(place.score.signature) for place in board.places)),
         pl.DataFrame(flat, schema_overrides=kinds, infer_schema_length=None),
-        {"leaderboard": flat, "notes": list(board.notes)},
+        stamped("leaderboard", {"leaderboard": flat, "notes": list(board.notes)}),
         tuple(one_line(note) for note in board.notes),
     )
 
@@ -344,15 +372,21 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
 def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
-            place.score.label, _rank(place.rank), _cell(place.cluster), one_line(place.score.system),
-            number(place.score.value), interval(place.score.ci), str(place.score.n), place.score.higher_is,
+            place.score.label,
+            _rank(place.rank),
+            _cell(place.cluster),
+            one_line(place.score.system),
+            number(place.score.value),
+            interval(place.score.ci),
+            str(place.score.n),
+            place.score.higher_is,
         ]
         for place in board.places
-    ]  # fmt: skip
+    ]
     return ["metric", "rank", "cluster", "system", "value", "interval", "n", "higher is"], rows
 
 
-def _side_by_side(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
+def _by_dataset(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     header = ["metric", "mean rank", "system"]
     for dataset in board.datasets:
         header += [one_line(dataset), "rank", "cluster"]

@@ -1,4 +1,4 @@
-"""Pairs of originals and perturbed texts to look at: on a terminal, and as a page to browse and judge them."""
+"""Pairs of originals and perturbed texts, on a terminal and as a page to browse and judge them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from nlgauge._version import __version__
 from nlgauge.drawing import safe_json
-from nlgauge.perturb.pairs import Pair
+from nlgauge.perturb.pairs import Made, Pair
+from nlgauge.perturb.suite import BuiltSuite
+from nlgauge.report.tables import aligned
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,7 +20,7 @@ _DELETED, _INSERTED = "red strike", "green"
 
 
 def render_pairs(pairs: Sequence[Pair]) -> str:
-    """The page as text; nothing in it is loaded from elsewhere, and texts are shown as text."""
+    """The page as text; nothing is loaded from elsewhere, and texts are escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -41,13 +43,15 @@ def render_pairs(pairs: Sequence[Pair]) -> str:
     )
 
 
-def print_pairs(pairs: Sequence[Pair], console: Console) -> None:
-    """Each pair before and after: what goes is red and struck out, what comes is green.
+def print_pairs(pairs: Sequence[Pair], console: Console | None = None) -> None:
+    """Each pair before and after: deletions are red and struck out, insertions green.
 
-    Where colours are not shown, `[-…-]` and `{+…+}` stand around them. Long stretches without a change are cut.
+    Without colours, they are marked by `[-…-]` and `{+…+}`. Long unchanged passages are cut.
     """
+    from rich.console import Console
     from rich.text import Text
 
+    console = console or Console(highlight=False, markup=False, emoji=False)
     plain = not console.is_terminal or console.no_color
     for pair in pairs:
         heading = f"{pair.aspect}, {pair.rule} ({pair.id}{f', version {pair.version}' if pair.version else ''})"
@@ -81,5 +85,33 @@ def _shortened(text: str, is_first: bool, is_last: bool) -> str:
 
 
 def _printable(text: str) -> str:
-    """A text on one line, without characters that would steer a terminal."""
+    """A text on one line, without control characters."""
     return "".join(letter if letter.isprintable() else " " if letter.isspace() else "\ufffd" for letter in text)
+
+
+def pairs_summary(made: Made) -> str:
+    """Counts of texts and pairs per aspect, why texts were left as they are, and signatures."""
+    rows = [
+        [one.aspect, f"{one.texts:,}", f"{one.perturbed:,}", f"{one.dropped:,}", f"{one.pairs:,}"]
+        for one in made.tallies
+    ]
+    lines = [aligned(["aspect", "texts", "perturbed", "dropped", "pairs"], rows)]
+    for one in made.tallies:
+        for reason, count in sorted(one.reasons.items(), key=lambda entry: (-entry[1], entry[0])):
+            lines.append(f"{one.aspect} does not apply to {count:,}: {reason}")
+    return "\n".join([*lines, *(f"Signature: {one.signature}" for one in made.tallies)])
+
+
+def suite_summary(suite: BuiltSuite) -> str:
+    """Counts of every aspect of a suite."""
+    head = ["aspect", "coherent", "made", "dropped", "share", "kept", "techniques (made/dropped)"]
+    rows = []
+    for test in ("discrimination", "invariance"):
+        for aspect, row in suite.manifest[test].items():
+            made, dropped = row["made"], row["dropped_by_grammar"]
+            rules = ", ".join(f"{rule} {one['made']}/{one['dropped']}" for rule, one in row["rules"].items())
+            share = f"{dropped / made:.0%}" if made else "-"
+            rows.append(
+                [aspect, str(row.get("coherent", "-")), str(made), str(dropped), share, str(row["kept"]), rules or "-"]
+            )
+    return f"{aligned(head, rows)}\nSignature: {suite.manifest['signature']}"

@@ -1,4 +1,4 @@
-"""Results of studies that were made before, for a report: HUSE (paper 3), trade-offs and RUQ (paper 5)."""
+"""Results of studies that were made before, for a report."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from typing import Any
 
 from nlgauge._version import __version__
 from nlgauge.errors import DataError
-from nlgauge.metrics.signature import Signature
-from nlgauge.report.study_tables import study_grid
-
-_QUESTIONS = {"huse": "people", "tradeoff": "people", "ruq": "generic"}
+from nlgauge.report.card.questions import BY_KEY, STUDIES
+from nlgauge.report.study_tables import grid
+from nlgauge.schema import check_schema
+from nlgauge.signature import Signature
+from nlgauge.studies.base import Column
 
 
 @dataclass(frozen=True)
-class Result:
-    """A study's table, as it is printed, with its signature and notes."""
+class StudyTable:
+    """A study's table, as it is printed, what it found in words, and the question of the report that it answers."""
 
     study: str
     question: str
+    sentence: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     signature: str
@@ -28,45 +30,51 @@ class Result:
     file: str
 
 
-def read_result(path: Path) -> Result:
-    """A result that `nlgauge study huse|tradeoff|ruq … --format json` printed."""
-    try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError("no such file; expected the JSON that a study printed", file=str(path)) from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise DataError(
-            f"cannot be read as JSON ({error}); expected what `nlgauge study … --format json` prints", file=str(path)
-        ) from error
-    name = document.get("study") if isinstance(document, dict) else None
-    if name not in _QUESTIONS:
-        raise DataError(
-            f"holds {f'a study of {name!r}' if name else 'no study'}; expected the result of one of "
-            f"{', '.join(_QUESTIONS)}, made with --format json",
-            file=str(path),
-        )
+def read_result(path: Path) -> StudyTable:
+    """A result that `nlgauge study … --format json` printed."""
+    document = _document(path)
+    check_schema(document, "study", str(path))
     rows, signature = document.get("rows"), document.get("signature")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError("has no rows; expected the whole result of a study", file=str(path))
     if not isinstance(signature, str):
         raise DataError("has no signature; expected the whole result of a study", file=str(path))
     made_by = Signature.parse(signature)
-    notes = tuple(str(note) for note in document.get("notes", ()))
+    notes = tuple(str(note) for note in document.get("notes") or ())
     if made_by.version != __version__:
         notes += (f"computed by NLGauge {made_by.version}, and this is {__version__}: numbers may differ",)
-    header, cells = study_grid(_class_of(name)(rows, made_by, notes=notes))
+    try:
+        columns = [Column(**column) for column in document["columns"]]
+        header, cells = grid(document["index"], columns, rows)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(
+            f"cannot be shown as a table ({type(error).__name__}: {error}); expected the whole result of a study",
+            file=str(path),
+        ) from error
     if not header:
         raise DataError(
-            f"has rows of {', '.join(rows[0]) or 'nothing'} by NLGauge {made_by.version}, none of which {__version__} "
-            f"knows in a {name} study; expected the whole result of a study: run it again",
+            f"has rows of {', '.join(rows[0]) or 'nothing'}, none of which is one of its columns; expected the whole "
+            "result of a study: run it again",
             file=str(path),
         )
-    return Result(name, _QUESTIONS[name], tuple(header), tuple(map(tuple, cells)), signature, notes, path.name)
+    return StudyTable(
+        study=str(document.get("study", made_by.name)),
+        question=aspect if (aspect := str(document.get("aspect"))) in BY_KEY else STUDIES,
+        sentence=str(document.get("sentence", "")),
+        header=tuple(header),
+        rows=tuple(map(tuple, cells)),
+        signature=signature,
+        notes=notes,
+        file=path.name,
+    )
 
 
-def _class_of(name: str) -> Any:
-    from nlgauge.studies.huse import HuseStudy
-    from nlgauge.studies.ruq import Ruq
-    from nlgauge.studies.tradeoff import Tradeoff
-
-    return {"huse": HuseStudy, "tradeoff": Tradeoff, "ruq": Ruq}[name]
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise DataError("no such file; expected the JSON that a study printed", file=str(path)) from error
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DataError(
+            f"cannot be read as JSON ({error}); expected what `nlgauge study … --format json` prints", file=str(path)
+        ) from error

@@ -1,64 +1,89 @@
-"""Studies as text, Markdown, LaTeX, CSV and JSON: a row a metric, and a column a task when there are several."""
+"""Studies as text, Markdown, LaTeX, CSV and JSON: one row per metric, and one column per task if there are several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from nlgauge.data.writing import guard_formulas
-from nlgauge.errors import OptionError
-from nlgauge.report.tables import FORMATS, aligned, latex_table, markdown_table, one_line
-from nlgauge.studies.base import Row, Study
+from nlgauge.report.tables import Sheet, aligned, latex_table, markdown_table, one_line, render
+from nlgauge.studies.base import Column, Result, Row
 
 _DIGITS = 2
 
 
-def render_study(study: Study, form: str) -> str:
+@dataclass(frozen=True)
+class StudySheet(Sheet):
+    """A study's result: its sentence, one table per view, its signature and notes."""
+
+    views: tuple[tuple[str, list[str], list[list[str]]], ...] = ()
+
+    def shown(self, form: str) -> str:
+        """For readers: as text, Markdown or LaTeX."""
+        signature, views = self.signatures[0], self.views
+        if form == "markdown":
+            tables = [f"{title}\n\n" * bool(title) + markdown_table(head, rows) + "\n" for title, head, rows in views]
+            return "\n".join([self.text, "", *tables, f"- `{signature}`", *(f"- {note}" for note in self.notes)])
+        if form == "latex":
+            tables = [latex_table(head, rows, [title, signature]) + "\n" for title, head, rows in views[:-1]]
+            return "\n".join([f"% {self.text}", *tables, latex_table(self.header, self.rows, [signature, *self.notes])])
+        tables = [f"{title}\n" * bool(title) + aligned(head, rows) + "\n" for title, head, rows in views]
+        return "\n".join([self.text, "", *tables, signature, *(f"note: {note}" for note in self.notes)])
+
+
+def study_sheet(study: Result) -> StudySheet:
+    """A study's result, ready for every format."""
+    views = [(one_line(view.title), *grid(study.index, view.columns, view.rows)) for view in study.study.views(study)]
+    return StudySheet(
+        *views[-1][1:],
+        [str(study.signature)],
+        study_frame(study),
+        study.to_dict(),
+        tuple(map(one_line, study.notes)),
+        text=one_line(study.sentence),
+        views=tuple(views),
+    )
+
+
+def render_study(study: Result, form: str) -> str:
     """A study's rows in one of `FORMATS`."""
-    if form == "json":
-        return study.to_json()
-    if form == "csv":
-        return _csv(study)
-    header, rows = study_grid(study)
-    notes = [one_line(note) for note in study.notes]
-    if form == "markdown":
-        return "\n".join([markdown_table(header, rows), "", f"- `{study.signature}`", *(f"- {note}" for note in notes)])
-    if form == "latex":
-        return latex_table(header, rows, [str(study.signature), *notes])
-    if form == "text":
-        return "\n".join([aligned(header, rows), "", str(study.signature), *(f"note: {note}" for note in notes)])
-    raise OptionError(f"format '{form}'; expected one of {', '.join(FORMATS)}")
+    return render(study_sheet(study), form)
 
 
-def study_grid(study: Study) -> tuple[list[str], list[list[str]]]:
+def study_grid(study: Result) -> tuple[list[str], list[list[str]]]:
     """Header and cells of the table that papers print."""
-    tasks = study.tasks
-    if len(tasks) > 1 and study.side_by_side:
-        header = [study.index]
-        header += [f"{one_line(task)} {_title(study, key)}" for task in tasks for key in study.side_by_side]
-        found = {(row[study.index], row["task"]): row for row in study.rows}
-        names = list(dict.fromkeys(row[study.index] for row in study.rows))
+    return grid(study.index, study.columns, study.rows)
+
+
+def grid(index: str, columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Header and cells: rows as they are, or one row per name with the columns of each task side by side."""
+    tasks = list(dict.fromkeys(str(row["task"]) for row in rows if "task" in row))
+    titles = {column.key: column.title or column.key for column in columns}
+    beside = [column for column in columns if column.beside]
+    if len(tasks) > 1 and beside:
+        header = [index, *(f"{one_line(task)} {_title(column, titles)}" for task in tasks for column in beside)]
+        found = {(row[index], row["task"]): row for row in rows}
+        names = list(dict.fromkeys(row[index] for row in rows))
         return header, [
-            [one_line(str(name))]
-            + [_cell(study, found.get((name, task), {}), key) for task in tasks for key in study.side_by_side]
+            [one_line(str(name)), *(_cell(column, found.get((name, task), {})) for task in tasks for column in beside)]
             for name in names
         ]
-    filled = {key for row in study.rows for key, value in row.items() if value is not None}
-    shown = [key for key in study.columns if key in filled or key in study.side_by_side]
-    header = [_title(study, key) for key in shown]
-    return header, [[_cell(study, row, key) for key in shown] for row in study.rows]
+    filled = {key for row in rows for key, value in row.items() if value is not None}
+    shown = [column for column in columns if column.key in filled or column.beside]
+    return [_title(column, titles) for column in shown], [[_cell(column, row) for column in shown] for row in rows]
 
 
-def _title(study: Study, key: str) -> str:
-    if key.endswith("_ci"):
-        return f"{_title(study, key.removesuffix('_ci'))} interval"
-    return study.titles.get(key, key)
+def _title(column: Column, titles: Mapping[str, str]) -> str:
+    stem = column.key.removesuffix("_ci")
+    if column.title or stem == column.key:
+        return titles[column.key]
+    return f"{titles.get(stem, stem)} interval"
 
 
-def _cell(study: Study, row: Row, key: str) -> str:
-    return show(row.get(key), study.digits.get(key, _DIGITS)) + mark(row.get(study.p_values.get(key, "")))
+def _cell(column: Column, row: Row) -> str:
+    return show(row.get(column.key), column.digits) + mark(row.get(column.p_value))
 
 
 def mark(p: float | None) -> str:
@@ -87,7 +112,8 @@ def short(value: float, digits: int = _DIGITS) -> str:
     return text.replace("0.", ".", 1) if text.startswith(("0.", "-0.")) else text
 
 
-def _csv(study: Study) -> str:
+def study_frame(study: Result) -> pl.DataFrame:
+    """The rows as a flat frame: intervals in two columns, lists as text, the signature beside them."""
     keys = list(dict.fromkeys(key for row in study.rows for key in row))
     flat: list[dict[str, Any]] = []
     for row in study.rows:
@@ -99,5 +125,4 @@ def _csv(study: Study) -> str:
             else:
                 cells[key] = "; ".join(map(str, value)) if isinstance(value, list | tuple) else value
         flat.append(cells)
-    frame = pl.DataFrame(flat, infer_schema_length=None).with_columns(study=pl.lit(str(study.signature)))
-    return guard_formulas(frame).write_csv().rstrip("\n")
+    return pl.DataFrame(flat, infer_schema_length=None).with_columns(study=pl.lit(str(study.signature)))

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,26 +15,42 @@ import polars as pl
 
 from nlgauge.data.writing import guard_formulas
 from nlgauge.engine.files import atomic_path, write_text
-from nlgauge.errors import OptionError
-from nlgauge.metrics.comparison import Comparison
+from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
+from nlgauge.schema import stamped
+from nlgauge.scoring.comparison import Comparison
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
 RESULT_FORMATS = (*FORMATS, "parquet")
 _ENDINGS = {
-    ".txt": "text", ".json": "json", ".csv": "csv", ".md": "markdown", ".tex": "latex", ".parquet": "parquet",
-}  # fmt: skip
+    ".txt": "text",
+    ".json": "json",
+    ".csv": "csv",
+    ".md": "markdown",
+    ".tex": "latex",
+    ".parquet": "parquet",
+}
 _LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
-    "<": r"\textless{}", ">": r"\textgreater{}",
-}  # fmt: skip
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
 _NUMBERS = re.compile(r"[-<.,%\[\]\d ]*")
 _MINUS = re.compile(r"-(?=[.\d])")
 
 
 def unique_names(scores: Sequence[Score]) -> dict[str, str]:
-    """A column name for each metric label: the plain name where it is unique."""
+    """A column name for each metric label: the plain name if it is unique."""
     labels = dict.fromkeys(score.label for score in scores)
     by_label = {score.label: score.name for score in scores}
     names = [by_label[label] for label in labels]
@@ -43,7 +59,10 @@ def unique_names(scores: Sequence[Score]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Sheet:
-    """One result, ready for every format: cells for readers, a frame and a document for programs."""
+    """One result, ready for every format: cells for readers, a frame and a document for programs.
+
+    `text` is what readers get where a table of cells will not do.
+    """
 
     header: list[str]
     rows: list[list[str]]
@@ -51,17 +70,33 @@ class Sheet:
     frame: pl.DataFrame
     document: dict[str, Any]
     notes: tuple[str, ...] = ()
+    text: str = ""
+
+    def shown(self, form: str) -> str:
+        """For readers: as text, Markdown or LaTeX."""
+        if form == "markdown":
+            remarks = [*(f"`{signature}`" for signature in self.signatures), *self.notes]
+            table = markdown_table(self.header, self.rows)
+            return "\n".join([table, *([""] if remarks else []), *(f"- {remark}" for remark in remarks)])
+        if form == "latex":
+            return latex_table(self.header, self.rows, [*self.signatures, *self.notes])
+        notes = [f"  {signature}" for signature in self.signatures]
+        remarks = [f"note: {note}" for note in self.notes]
+        signed = ["", "signatures", *notes] if notes else []
+        return "\n".join([self.text or aligned(self.header, self.rows), *signed, *remarks])
 
 
 def choose_format(form: str, output: Path | None) -> str:
-    """The format that was asked for, or the one that the output's name says, or text."""
+    """The given format, or that of the output's name, or text."""
     chosen = form or ("text" if output is None else _ENDINGS.get(output.suffix, ""))
     if not chosen and output is not None:
-        raise OptionError(f"{output}: the ending says no format; expected {', '.join(_ENDINGS)}, or --format")
+        raise OptionError(f"{output}: unknown ending; expected {', '.join(_ENDINGS)}, or {argument('format')}")
     if chosen not in RESULT_FORMATS:
-        raise OptionError(f"--format {chosen}; expected one of {', '.join(RESULT_FORMATS)}")
+        raise OptionError(f"{argument('format', chosen)}; expected one of {', '.join(RESULT_FORMATS)}")
     if chosen == "parquet" and output is None:
-        raise OptionError("--format parquet cannot be printed; expected a file for it, as in -o results.parquet")
+        raise OptionError(
+            f"{argument('format', 'parquet')} cannot be printed; name a file: {argument('output', 'results.parquet')}"
+        )
     return chosen
 
 
@@ -71,20 +106,13 @@ def render(sheet: Sheet, form: str) -> str:
         return json.dumps(sheet.document, ensure_ascii=False, indent=2, allow_nan=False)
     if form == "csv":
         return guard_formulas(sheet.frame).write_csv().rstrip("\n")
-    if form == "markdown":
-        remarks = [*(f"`{signature}`" for signature in sheet.signatures), *sheet.notes]
-        return markdown_table(sheet.header, sheet.rows) + "\n\n" + "\n".join(f"- {remark}" for remark in remarks)
-    if form == "latex":
-        return latex_table(sheet.header, sheet.rows, [*sheet.signatures, *sheet.notes])
-    if form == "text":
-        notes = [f"  {signature}" for signature in sheet.signatures]
-        remarks = [f"note: {note}" for note in sheet.notes]
-        return "\n".join([aligned(sheet.header, sheet.rows), "", "signatures", *notes, *remarks])
-    raise OptionError(f"format '{form}'; expected one of {', '.join(FORMATS)}")
+    if form not in FORMATS:
+        raise OptionError(f"format '{form}'; expected one of {', '.join(FORMATS)}")
+    return sheet.shown(form)
 
 
 def write_sheet(sheet: Sheet, form: str, output: Path) -> None:
-    """A result as a file in one of `RESULT_FORMATS`, whole or not at all."""
+    """A result as a file in one of `RESULT_FORMATS`, written atomically."""
     if form == "parquet":
         with atomic_path(output) as temporary:
             sheet.frame.write_parquet(temporary)
@@ -92,35 +120,60 @@ def write_sheet(sheet: Sheet, form: str, output: Path) -> None:
         write_text(output, render(sheet, form) + "\n")
 
 
+def list_sheet(kind: str, rows: Sequence[Mapping[str, Any]], text: str) -> Sheet:
+    """A list of things under the name `kind`; in tables, a nested value is JSON in its cell."""
+    cells = [{key: _nested(value) for key, value in row.items()} for row in rows]
+    frame = pl.DataFrame(cells)
+    lines = [["" if cell is None else str(cell) for cell in row.values()] for row in cells]
+    return Sheet(frame.columns, lines, [], frame, stamped("list", {kind: list(rows)}), text=text)
+
+
+def _nested(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else value
+
+
 def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
-    """Scores, a line a metric, and beside them the comparisons if there are any; `values` as in `results_document`."""
+    """Scores, one line per metric, with the comparisons if there are any; `values` as in `results_document`."""
     header, rows = _grid(scores, comparisons)
     return Sheet(
         header, rows, _signatures(scores), _score_frame(scores), results_document(scores, comparisons, values=values)
     )
 
 
+_SIDES = ("first", "first_value", "second", "second_value", "difference")
+_TEST = ("p", "p_holm", "effect", "n", "paired", "higher_is", "verdict", "signature")
+
+
 def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
-    """Comparisons, a line each, with effect size and verdict."""
+    """Comparisons, one line each, with effect size and verdict."""
     names = unique_names(scores)
     header = ["metric", "first", "value", "second", "value", "difference", "interval", "p", "p (Holm)", "effect"]
     rows = [
         [
-            names[c.metric_label], one_line(c.first), number(c.first_value), one_line(c.second),
-            number(c.second_value), number(c.difference), interval(c.ci), p_value(c.p), p_value(c.p_holm),
-            "-" if c.effect is None else f"{c.effect:.2f}", one_line(c.verdict),
+            names[c.metric_label],
+            one_line(c.first),
+            number(c.first_value),
+            one_line(c.second),
+            number(c.second_value),
+            number(c.difference),
+            interval(c.ci),
+            p_value(c.p),
+            p_value(c.p_holm),
+            "-" if c.effect is None else f"{c.effect:.2f}",
+            one_line(c.verdict),
         ]
         for c in comparisons
-    ]  # fmt: skip
+    ]
     flat = [
         {
-            "metric": c.metric_label, "first": c.first, "first_value": c.first_value, "second": c.second,
-            "second_value": c.second_value, "difference": c.difference, "ci_low": c.ci[0], "ci_high": c.ci[1],
-            "p": c.p, "p_holm": c.p_holm, "effect": c.effect, "n": c.n, "paired": c.paired,
-            "higher_is": c.higher_is, "verdict": c.verdict, "signature": c.signature,
+            "metric": c.metric_label,
+            **{name: getattr(c, name) for name in _SIDES},
+            "ci_low": c.ci[0],
+            "ci_high": c.ci[1],
+            **{name: getattr(c, name) for name in _TEST},
         }
         for c in comparisons
-    ]  # fmt: skip
+    ]
     return Sheet(
         [*header, "verdict"],
         rows,
@@ -135,10 +188,10 @@ def results_document(
 ) -> dict[str, Any]:
     """For JSON. With `values`, all that a later comparison needs: values of single sets, or of a corpus in parts.
 
-    `sets` has the ids of each system's sets, and hashes of their contexts; a score's `values` stand in their order.
+    `sets` has the ids of each system's sets, and hashes of their contexts; a score's `values` are in their order.
     """
     entries = [score.to_dict() for score in scores]
-    document: dict[str, Any] = {"scores": entries}
+    document = stamped("scores", {"scores": entries})
     if values:
         sets: dict[str, Any] = {}
         for score, entry in zip(scores, entries, strict=True):
@@ -150,9 +203,7 @@ def results_document(
                     keys["context"] = [f"{number:016x}" for number in frame["context_hash"].to_list()]
                 sets.setdefault(score.system, keys)
             elif score.left_out is not None:
-                entry["left_out"] = {
-                    "values": score.left_out.values.tolist(), "sizes": score.left_out.sizes.tolist()
-                }  # fmt: skip
+                entry["left_out"] = {"values": score.left_out.values.tolist(), "sizes": score.left_out.sizes.tolist()}
         document["sets"] = sets
     if comparisons:
         document["comparisons"] = [comparison.to_dict() for comparison in comparisons]
@@ -160,7 +211,7 @@ def results_document(
 
 
 def one_line(text: str) -> str:
-    """A name from a file, on one line: it must not break out of a table or a comment."""
+    """A name from a file, on one line: safe in a table or a comment."""
     return " ".join(text.split())
 
 
@@ -176,7 +227,7 @@ def p_value(p: float) -> str:
 
 
 def interval(ci: tuple[float, float] | None) -> str:
-    """An interval, or a dash where there is none."""
+    """An interval, or a dash if there is none."""
     return "-" if ci is None else f"[{number(ci[0])}, {number(ci[1])}]"
 
 
@@ -250,7 +301,7 @@ def _latex_cell(text: str) -> str:
 
 
 def latex_table(header: list[str], rows: list[list[str]], signatures: list[str]) -> str:
-    """A table as LaTeX (booktabs): numbers to the right with a minus of their own, signatures as comments."""
+    """A table as LaTeX (booktabs): numbers right-aligned with a minus sign, signatures as comments."""
     lines = [" & ".join(map(_latex_cell, line)) + r" \\" for line in rows]
     sides = ["r" if all(_NUMBERS.fullmatch(row[place]) for row in rows) else "l" for place in range(len(header))]
     return "\n".join(
@@ -285,7 +336,7 @@ def _score_frame(scores: Sequence[Score]) -> pl.DataFrame:
 
 
 def per_item_table(scores: Sequence[Score]) -> pl.DataFrame:
-    """`id` and one column a metric, with `system` first when there are several."""
+    """`id` and one column per metric, with `system` first if there are several."""
     names = unique_names(scores)
     systems = list(dict.fromkeys(score.system for score in scores))
     frames = []
@@ -300,6 +351,8 @@ def per_item_table(scores: Sequence[Score]) -> pl.DataFrame:
         frame = pl.DataFrame([first["id"], *columns])
         frames.append(frame.insert_column(0, pl.repeat(system, len(frame), eager=True).alias("system")))
     if not frames:
-        raise OptionError("none of the metrics has values of single sets; --per-item needs one that has")
+        raise OptionError(
+            f"none of the metrics has values of single sets; {argument('per_item')} requires one that has"
+        )
     table = pl.concat(frames)
     return table if len(systems) > 1 else table.drop("system")

@@ -1,1 +1,1 @@
-"""Resampling and tests; knows nothing about text."""
+"""Intervals, tests, correlation, agreement and their kernels. Nothing here depends on text."""

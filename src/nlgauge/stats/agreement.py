@@ -11,8 +11,8 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError, UnknownName
-from nlgauge.stats.bootstrap import check_level
 from nlgauge.stats.correlation import correlation, percentiles, resample_weights
+from nlgauge.stats.inference import check_level
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
@@ -23,8 +23,8 @@ _FEWEST_ITEMS = 3
 def krippendorff_alpha(ratings: Array, level: Level = "interval") -> float:
     """Krippendorff's alpha (2011): 1 is full agreement, 0 what chance would give.
 
-    Computed by the `krippendorff` package, which holds items x values x values at once; where that is too large for
-    comfort, as with many ratings on a slider, by the sums that `alpha_interval` uses.
+    Computed by the `krippendorff` package, which holds items x values x values at once; where that takes too
+    much memory, as with many ratings on a slider, by the sums that `alpha_interval` uses.
     """
     import krippendorff
 
@@ -58,7 +58,7 @@ def alpha_interval(
 
 
 def rater_correlations(ratings: Array, *, leave_one_out: bool = False) -> Array:
-    """Pearson's correlation of each rater with the mean rating of the items that they and somebody else have rated.
+    """Pearson's correlation of each rater with the mean rating, over items that another rater has rated, too.
 
     Liu et al. (2022, on EAD) drop workers who correlate below 0.65 with a mean that includes them; `leave_one_out`
     takes the mean of the others. NaN for raters who cannot be judged: fewer than 3 such items, or one side constant.
@@ -77,9 +77,9 @@ def rater_correlations(ratings: Array, *, leave_one_out: bool = False) -> Array:
 
 
 def rescale(ratings: Array, *, low: float = 0.0, high: float = 10.0) -> Array:
-    """Each rater's ratings stretched to run from `low` to `high`, by the rater's own lowest and highest.
+    """Each rater's ratings, scaled linearly so that their minimum is `low` and their maximum `high`.
 
-    A rater who gave everything the same rating says nothing about order; those ratings become the middle.
+    Ratings of a rater who gave all items the same rating become the middle of the scale.
     """
     if not low < high:
         raise OptionError(f"a scale from {low:g} to {high:g}; expected the low end to be below the high end")
@@ -135,7 +135,7 @@ def _distances(values: Array, level: Level) -> Array:
 
 
 def rating_table(ratings: Array) -> Array:
-    """The ratings as a table of raters x items; an error where they are none, or infinite."""
+    """The ratings as a table of raters x items; raises an error if there are none or if one is infinite."""
     ratings = np.asarray(ratings, dtype=np.float64)
     if ratings.ndim != 2:
         raise DataError(

@@ -7,17 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.errors import OptionError
+from nlgauge.stats.inference import check_level
 
 _DRAWS_AT_ONCE = 4_000_000
-
-
-def check_level(confidence: float, resamples: int) -> None:
-    """Refuse levels and numbers of resamples that give no interval."""
-    if not 0.5 <= confidence < 1:
-        raise OptionError(f"a confidence level of {confidence:g}; expected at least 0.5 and less than 1, such as 0.95")
-    if resamples < 100:
-        raise OptionError(f"{resamples} resamples; expected at least 100")
 
 
 def bootstrap_mean(
@@ -26,7 +18,7 @@ def bootstrap_mean(
     """Percentile interval of the mean over items drawn with replacement.
 
     Values are sorted first, so that the interval depends on the seed and on the values but not on their order. With
-    `groups`, one label an item, whole groups are drawn.
+    `groups`, one label per item, whole groups are drawn.
     """
     check_level(confidence, resamples)
     if groups is not None:
@@ -50,7 +42,7 @@ def _bootstrap_groups(
 
 
 def _resampled_means(values: Array, resamples: int, seed: int) -> Iterator[Array]:
-    """Means of resamples, a block at a time; the seed alone fixes them, not the size of a block."""
+    """Means of resamples, block by block; they depend on the seed, not on the size of a block."""
     size = len(values)
     if np.all(values == values[0]):
         yield np.full(resamples, values[0])

@@ -1,4 +1,4 @@
-"""Which of many metrics correlate best with the truth, and which of them cannot be told apart."""
+"""Which of many metrics correlate best with the truth, and which of them do not differ significantly."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ Correction = Literal["none", "holm"]
 class MetricComparison:
     """Metrics, best first, with the p-values of all pairs and clusters of those that do not differ.
 
-    `p` has a line and a column a name, in the order of `names`, and 1 on its diagonal. `clusters` has a number a name;
-    1 is the best cluster.
+    `p` has one row and one column per name, in the order of `names`, and 1 on its diagonal. `clusters` has one number
+    per name; 1 is the best cluster.
     """
 
     names: list[str]
@@ -64,7 +64,7 @@ def compare_metrics(
     p-value is that of `permute_both(better, worse, truth)`; all pairs share the seed, so that it does not depend on the
     other metrics, nor on the order of items. Only `correct="holm"`, over all pairs, makes it depend on how many there
     are; no p-value is then below the number of pairs / (permutations + 1), so take enough permutations. With `groups`,
-    one label an item, whole groups are swapped.
+    one label per item, whole groups are swapped.
     """
     _check_options(kind, permutations, alpha, correct)
     metrics, truth = _checked(values, truth)
@@ -100,7 +100,7 @@ def cluster(p: Array, alpha: float) -> list[int]:
 
 
 def _correlation(row: Array, truth: Array, kind: Kind, name: str) -> float:
-    """On items in an order of their own, so that rounding does not depend on the order they came in."""
+    """Computed on sorted items, so that rounding does not depend on their input order."""
     order = np.lexsort((truth, row))
     found = correlation(row[order], truth[order], kind)
     if np.isnan(found):
@@ -114,14 +114,14 @@ def _checked(values: Mapping[str, Array], truth: Array) -> tuple[dict[str, Array
     metrics = {name: np.asarray(row, dtype=np.float64) for name, row in values.items()}
     truth = np.asarray(truth, dtype=np.float64)
     if truth.ndim != 1 or len(truth) < 3:
-        raise DataError(f"a truth of shape {truth.shape}; expected a row of at least 3 numbers, one an item")
+        raise DataError(f"a truth of shape {truth.shape}; expected a row of at least 3 numbers, one per item")
     for title, row in {"the truth": truth, **{f"metric '{name}'": row for name, row in metrics.items()}}.items():
         if row.shape != truth.shape:
-            raise DataError(f"{title} has values of shape {row.shape}; expected {truth.shape}, one an item")
+            raise DataError(f"{title} has values of shape {row.shape}; expected {truth.shape}, one per item")
         if not np.isfinite(row).all():
-            raise DataError(f"{title} has values that are no finite numbers; expected a number for every item")
+            raise DataError(f"{title} has values that are not finite; expected a number for every item")
     if truth.min() == truth.max():
-        raise DataError("a truth that is constant; expected one that tells items apart")
+        raise DataError("a truth that is constant; expected one that varies between items")
     return metrics, truth
 
 

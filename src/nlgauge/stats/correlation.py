@@ -17,7 +17,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, UnknownName
-from nlgauge.stats.bootstrap import check_level
+from nlgauge.stats.inference import check_level
 
 Kind = Literal["pearson", "spearman", "kendall"]
 Directions = Literal["one", "both"]
@@ -69,7 +69,7 @@ def weighted_pearson(x: Array, y: Array, weights: Array) -> Array:
 
 
 def _pearson_of_rows(x: Array, y: Array, weights: Array) -> Array:
-    """Pearson's r of every row of x with the same row of y (lines), in each row of weights (columns)."""
+    """Pearson's r of every row of x with the same row of y (rows), for each row of weights (columns)."""
     x, y = centred(x), centred(y)
     total = weights.sum(axis=1)
     terms = np.concatenate([x, y, x * x, y * y, x * y])
@@ -83,7 +83,7 @@ def _pearson_of_rows(x: Array, y: Array, weights: Array) -> Array:
 
 
 def centred(values: Array) -> Array:
-    """Rows less their means, with 1 as the largest distance from it, so that squares neither vanish nor overflow."""
+    """Rows minus their means, scaled to a largest absolute value of 1: squares neither vanish nor overflow."""
     values = values - values.mean(axis=-1, keepdims=True)
     largest = np.abs(values).max(axis=-1, keepdims=True)
     scaled: Array = values / np.where(largest > 0, largest, 1)
@@ -103,7 +103,7 @@ def weighted_spearman(x: Array, y: Array, weights: Array) -> Array:
 
 
 def weighted_kendall(x: Array, y: Array, weights: Array) -> Array:
-    """Kendall's tau-b of each row of weights, which must be whole numbers; O(n log n) a row."""
+    """Kendall's tau-b of each row of weights, which must be whole numbers; O(n log n) per row."""
     from nlgauge.stats.resampling_kernels import tau_correlations
 
     return tau_correlations(*sorted_items(x), np.unique(y, return_inverse=True)[1], weights)
@@ -127,7 +127,7 @@ def optimal_accuracy(values: Array, labels: Array, *, directions: Directions = "
 
 
 def weighted_accuracy(values: Array, labels: Array, weights: Array, *, directions: Directions = "one") -> Array:
-    """OCA of each row of weights; a row that has drawn one class only is all right."""
+    """OCA of each row of weights; a row may contain one class only."""
     from nlgauge.stats.resampling_kernels import best_accuracies
 
     high = np.asarray(labels) == _larger_class(labels)
@@ -177,7 +177,7 @@ def bootstrap_intervals(
 ) -> Array:
     """The interval of each of many metrics (metrics x items): what `bootstrap` gives for it alone, low and high.
 
-    With `groups`, one label an item, whole groups are drawn: items of one group are not independent.
+    With `groups`, one label per item, whole groups are drawn: items of one group are not independent.
     """
     check_level(confidence, resamples)
     found = resampled(values, truth, statistic, groups=groups, resamples=resamples, seed=seed)
@@ -195,7 +195,7 @@ def resampled(
 ) -> Array:
     """A statistic of each of many metrics (metrics x items) in resamples (metrics x resamples).
 
-    Every metric's items are sorted by its own values, so that a line depends neither on the order of items nor on the
+    Every metric's items are sorted by its own values, so that a row depends neither on the order of items nor on the
     other metrics. For the same reason, a column does not hold the same items for all metrics: to compare two metrics,
     use `bootstrap_difference` of `nlgauge.stats.dependent`.
     """
@@ -222,7 +222,7 @@ def group_numbers(groups: Array, size: int) -> Array:
     """Labels of groups as numbers from 0, in the order of the labels, so that the order of items does not matter."""
     labels = np.asarray(groups)
     if labels.shape != (size,):
-        raise DataError(f"groups of shape {labels.shape} for {size} items; expected one label an item")
+        raise DataError(f"groups of shape {labels.shape} for {size} items; expected one label per item")
     numbers: Array = np.unique(labels, return_inverse=True)[1]
     if numbers.max() < 1:
         raise DataError("all items are of one group; expected at least 2 groups to draw from")
@@ -230,7 +230,7 @@ def group_numbers(groups: Array, size: int) -> Array:
 
 
 def resample_weights(size: int, resamples: int, seed: int) -> Iterator[Array]:
-    """How often each item is drawn in each resample, some resamples at a time; the seed alone fixes them."""
+    """How often each item is drawn in each resample, some resamples at a time; they depend on the seed alone."""
     from nlgauge.stats.resampling_kernels import count_draws
 
     rng = np.random.default_rng(seed)
@@ -277,7 +277,7 @@ def _is_both(directions: str) -> bool:
 def _paired(x: Array, y: Array) -> tuple[Array, Array]:
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
-        raise DataError(f"values of shape {x.shape} and {y.shape}; expected two rows of at least 2, one a side an item")
+        raise DataError(f"values of shape {x.shape} and {y.shape}; expected two rows of at least 2 values")
     _check_finite(x, y)
     return x, y
 
@@ -286,7 +286,7 @@ def _metrics(values: Array, truth: Array) -> tuple[Array, Array]:
     values, truth = np.asarray(values, dtype=np.float64), np.asarray(truth, dtype=np.float64)
     if values.ndim != 2 or not len(values) or values.shape[1:] != truth.shape or len(truth) < 2:
         raise DataError(
-            f"values of shape {values.shape} and a truth of shape {truth.shape}; expected a row of values a metric, "
+            f"values of shape {values.shape} and a truth of shape {truth.shape}; expected one row per metric, "
             "with a value for each of at least 2 items of the truth"
         )
     _check_finite(values, truth)
@@ -295,7 +295,7 @@ def _metrics(values: Array, truth: Array) -> tuple[Array, Array]:
 
 def _check_finite(x: Array, y: Array) -> None:
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise DataError("values that are no finite numbers; expected a number for every item")
+        raise DataError("values that are not finite; expected a number for every item")
 
 
 def _larger_class(labels: Array) -> float:
@@ -303,7 +303,7 @@ def _larger_class(labels: Array) -> float:
     labels = np.asarray(labels, dtype=np.float64)
     low, high = labels.min(), labels.max()
     if low == high:
-        raise DataError(f"one class only among the labels ({low:g}); expected two, so that they can be told apart")
+        raise DataError(f"one class only among the labels ({low:g}); expected two classes")
     if np.count_nonzero(labels == low) + np.count_nonzero(labels == high) < len(labels):
         count = len(np.unique(labels))
         raise DataError(f"{count} different labels; expected two classes, the larger one being the diverse one")

@@ -1,7 +1,7 @@
 """Is one metric's correlation with the truth higher than another's on the same items?
 
 Two correlations that share the truth and the items are not independent, so their intervals may overlap although one is
-surely higher. Three answers: Williams' formula, a bootstrap of the difference, and a permutation test.
+significantly higher. Three methods: Williams' formula, a bootstrap of the difference, and a permutation test.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError
-from nlgauge.stats.bootstrap import check_level
 from nlgauge.stats.correlation import (
     Kind,
     centred,
@@ -25,6 +24,7 @@ from nlgauge.stats.correlation import (
     sorted_items,
     weighted_correlation,
 )
+from nlgauge.stats.inference import check_level
 
 _SWAPS_AT_ONCE = 2_000_000
 
@@ -90,11 +90,12 @@ def permute_both(
     permutations: int = 1000,
     seed: int = 12345,
 ) -> Difference:
-    """Permutation test (PERM-BOTH of Deutsch et al. 2021, for one value an item): swap the metrics item by item.
+    """Permutation test (PERM-BOTH of Deutsch et al. 2021, for one value per item): swap the metrics item by item.
 
-    If both were equally good, it would not matter whose value an item has, once the two are on one scale: z-scores for
-    Pearson's correlation, ranks for the others. The p-value counts differences at least as large as the one found, in
-    either direction, the one found among them. With `groups`, one label an item, whole groups are swapped.
+    If both were equally good, it would not matter from which metric an item's value comes, once both are on one scale:
+    z-scores for Pearson's correlation, ranks for the others. The p-value counts differences at least as large as the
+    one found, in either direction, the one found among them. With `groups`, one label per item, whole groups are
+    swapped.
     """
     numbers = None if groups is None else group_numbers(groups, len(truth))
     order = _order(first, second, truth)
@@ -103,7 +104,7 @@ def permute_both(
     value = correlation(first, truth, kind) - correlation(second, truth, kind)
     pair = on_one_scale(first, kind), on_one_scale(second, kind)
     if math.isnan(value):
-        raise DataError("a truth that is constant; expected one that tells items apart")
+        raise DataError("a truth that is constant; expected one that varies between items")
     size = len(truth) if numbers is None else int(numbers.max()) + 1
     reached = 1 + sum(
         count_reached(*pair, truth, kind, swaps, value, numbers) for swaps in draw_swaps(size, permutations, seed)
@@ -112,7 +113,7 @@ def permute_both(
 
 
 def draw_swaps(size: int, permutations: int, seed: int) -> Iterator[Array]:
-    """Which items are swapped (1) in each permutation, some permutations at a time; the seed alone fixes them."""
+    """Which items are swapped (1) in each permutation, some permutations at a time; they depend on the seed alone."""
     rng = np.random.default_rng(seed)
     block = max(1, _SWAPS_AT_ONCE // size)
     for start in range(0, permutations, block):
@@ -127,7 +128,7 @@ def on_one_scale(values: Array, kind: Kind) -> Array:
     from scipy.stats import rankdata
 
     if not values.min() < values.max():
-        raise DataError("a metric that is constant; expected one that tells items apart")
+        raise DataError("a metric that is constant; expected one that varies between items")
     if kind != "pearson":
         ranks: Array = rankdata(values)
         return ranks
@@ -164,12 +165,12 @@ def _order(first: Array, second: Array, truth: Array) -> Array:
     sides = [np.asarray(values, dtype=np.float64) for values in (first, second, truth)]
     if any(side.ndim != 1 or len(side) != len(sides[0]) for side in sides):
         shapes = ", ".join(str(side.shape) for side in sides)
-        raise DataError(f"values of shapes {shapes}; expected three rows, with a value an item each")
+        raise DataError(f"values of shapes {shapes}; expected three rows with one value per item")
     return np.lexsort((sides[1], sides[0], sides[2]))
 
 
 def _swapped_pearson(first: Array, second: Array, truth: Array, swaps: Array) -> Array:
-    """First less second correlation in each row of swaps: what one metric's sums gain, the other's lose."""
+    """First minus second correlation in each row of swaps: what one metric's sums gain, the other's lose."""
     truth = centred(truth)
     sums, others = (np.stack([values, values * values, values * truth]).sum(axis=1) for values in (first, second))
     change = second - first
@@ -193,7 +194,7 @@ def _swapped_spearman(first: Array, second: Array, truth: Array, swaps: Array) -
 
 
 def _swapped_kendall(first: Array, second: Array, truth: Array, swaps: Array) -> Array:
-    """Both metrics' values stand side by side, and weights of 0 and 1 say which of them the first one has."""
+    """The values of both metrics are concatenated; weights of 0 and 1 select those of the first metric."""
     values, truths = np.concatenate([first, second]), np.concatenate([truth, truth])
     mine = np.concatenate([1 - swaps, swaps], axis=1)
     return weighted_correlation(values, truths, mine, "kendall") - weighted_correlation(

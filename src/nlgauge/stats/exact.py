@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ExactSum:
-    """A sum of floats, held without rounding as a few floats, and how many there were."""
+    """A sum of floats, stored without rounding as a few floats, and the number of terms."""
 
     count: int
     terms: tuple[float, ...]
@@ -29,5 +29,5 @@ class ExactSum:
 
     @property
     def mean(self) -> float:
-        """The mean, rounded once; NaN of nothing."""
+        """The mean, rounded once; NaN if there are no terms."""
         return math.fsum(self.terms) / self.count if self.count else math.nan

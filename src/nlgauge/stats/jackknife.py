@@ -1,7 +1,7 @@
 """The delete-a-group jackknife: intervals for measures of a whole corpus, where a bootstrap would be biased.
 
 Drawing texts with replacement repeats some and loses others, so every resample has fewer different n-grams than the
-corpus; leaving out one group of texts at a time has no such fault.
+corpus; leaving out one group of texts at a time avoids this bias.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.stats.bootstrap import check_level
+from nlgauge.stats.inference import check_level
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class LeftOut:
 
     @classmethod
     def where_known(cls, values: Array, sizes: Array) -> LeftOut | None:
-        """None for a single group, and where the measure has no value without one of them: nothing is known then."""
+        """None for a single group, or if the measure is undefined without one of the groups."""
         return cls(values, sizes) if len(values) > 1 and np.isfinite(values).all() else None
 
 
 def jackknife_error(value: float, left_out: LeftOut) -> float:
     """Standard error for groups of unequal size (Busing, Meijer & van der Leeden 1999).
 
-    A larger group moves the value more when it is left out; weighting by size keeps that from passing for noise.
+    A larger group changes the value more when it is left out; weighting by size corrects for this.
     """
     share = left_out.sizes / left_out.sizes.sum()
     scale = 1 / share - 1

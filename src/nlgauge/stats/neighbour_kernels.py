@@ -1,6 +1,6 @@
 """Compiled loops over lists of neighbours.
 
-Items that lie on the same spot share a *place*. A place has a list of places by distance, itself first: entries
+Items with the same coordinates share a *place*. A place has a list of places by distance, itself first: entries
 `begins[u]` to `stops[u]` of `near`, and beside each entry, in `ends`, where the entries end that lie at most as far as
 that one (-1 when the list is too short to say). How many items, and how many of the model, a place has in a resample is
 one whole number: items + models * 2^32.
@@ -22,8 +22,8 @@ def sort_lists(points: Array, places: Array, near: Array, relative: float, absol
     """Lists sorted by distance, and where the entries at most as far as each one end.
 
     `near` has a row of the nearest points for each of `places`, nearly sorted. Distances are computed here again, the
-    squares of differences summed in the order of the features, so that they do not depend on who found the points.
-    Entries are at most as far as one at distance r when they lie within r (1 + relative) + absolute.
+    squares of differences summed in the order of the features, so that they do not depend on the method that found the
+    points. Entries are at most as far as one at distance r when they lie within r (1 + relative) + absolute.
     """
     rows, length = near.shape
     features = points.shape[1]
@@ -65,9 +65,9 @@ def gather(
 ) -> Array:
     """The neighbours of every item, counted as the places are, when items count as `weights` say.
 
-    An item's own weight is left out: its copies are no neighbours of it. When the others count less than k in all, they
-    all are neighbours. An item of no weight has none. Marks in `short` the places whose lists are too short, and counts
-    -1 for their items.
+    An item's own weight is left out: its copies are not neighbours of it. When the others count less than k in all,
+    they all are neighbours. An item of no weight has none. Marks in `short` the places whose lists are too short, and
+    counts -1 for their items.
     """
     counts = np.zeros(len(begins), dtype=np.int64)
     for i in range(len(place)):
@@ -135,7 +135,7 @@ def resampled_errors(
 
 @kernel
 def count_drawn(draws: Array, weights: Array) -> None:
-    """Add to `weights` how often each item stands in each row of draws."""
+    """Add to `weights` how often each item occurs in each row of draws."""
     for b in range(draws.shape[0]):
         for i in range(draws.shape[1]):
             weights[b, draws[b, i]] += 1
@@ -145,7 +145,7 @@ def count_drawn(draws: Array, weights: Array) -> None:
 def choose_halves(uniform: Array, first: int, weights: Array) -> None:
     """Set to 1 the weights of half of the items of each row, chosen by random numbers between 0 and 1.
 
-    Of an odd number of items, the half is rounded down and up in turns; `first` is the number of the first row.
+    Of an odd number of items, the half is alternately rounded down and up; `first` is the number of the first row.
     """
     rows, size = uniform.shape
     for b in range(rows):

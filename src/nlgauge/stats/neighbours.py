@@ -1,17 +1,17 @@
-"""Can items be told apart by their nearest neighbours? Leave-one-out error, and its resamples.
+"""Leave-one-out error of a nearest-neighbour classifier, and its resamples.
 
 The classifier of HUSE (Hashimoto et al. 2019, section 4.1 and Algorithm 1): features are divided by their standard
 deviation (the population's, over all items, the one left out among them), the k nearest of the other items vote, and a
 tied vote goes to "human". The neighbours of an item are all others at most as far as the k-th nearest other: the item
-itself is no neighbour and does not count among the k, and items level with the k-th all vote. Twice the error with both
-features is HUSE, with the judgment alone HUSE-Q.
+itself is not a neighbour and does not count among the k, and all items at the distance of the k-th vote. Twice the
+error with both features is HUSE, with the judgment alone HUSE-Q.
 
-Which distances are level is a question of its own. Mean ratings lie on a grid, so that many distances are equal, but
+Which distances count as equal matters. Mean ratings lie on a grid, so that many distances are equal, but
 their rounded values are not. `ties="equal"` takes distances as equal that differ by less than one part in 10^9, or by
 less than the rounding of the features themselves (10^-13 of the largest): what exact arithmetic would say.
 `ties="computed"` compares squared distances as double precision gives them, as the authors' released code does, and the
 printed numbers need it: on their summarization data, HUSE-Q is .58 as printed, but .60 when equal distances are equal.
-That .58 hangs on rounding: a standard deviation larger by one unit in its last place gives .60, by two .62.
+That .58 depends on rounding: a standard deviation larger by one unit in its last place gives .60, by two .62.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def resample_errors(
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Array:
-    """Twice the error in resamples of the errors already made (one line for each of `found`, one column a resample).
+    """Twice the error in resamples of the errors already made (one row for each of `found`, one column per resample).
 
     Items are drawn with replacement, each with the errors that it has in all of `found`: with those of both features
-    and of the judgment alone, the lines are HUSE and HUSE-Q of the same draws. No neighbour is looked for again. Items
+    and of the judgment alone, the rows are HUSE and HUSE-Q of the same draws. No neighbour is looked for again. Items
     are drawn within each class (the design fixes how many there are), or from all when `by_class` is false. With
-    `groups`, one label an item, whole groups are drawn, whatever the classes.
+    `groups`, one label per item, whole groups are drawn, whatever the classes.
 
     What is drawn is how many items of each pattern of errors there are (a multinomial number), so that neither the
     number of items nor their order matters.
@@ -130,10 +130,10 @@ def resample_items(
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Array:
-    """Twice the error in resamples of the items, neighbours looked for anew in each (a line for each of `features`).
+    """Twice the error in resamples of the items, with new neighbours in each (one row for each of `features`).
 
     Items are drawn as in `resample_errors`, the same for all feature maps. All copies of an item are left out together:
-    a copy would be a neighbour at distance nought that always votes for the right class. An item drawn three times
+    a copy would be a neighbour at distance 0 that always votes for the right class. An item drawn three times
     counts three times, as a neighbour and as an item to predict; where fewer than k others were drawn, all of them
     vote. Features keep the scale that they have in the full sample.
 
@@ -156,11 +156,11 @@ def resample_halves(
 ) -> Array:
     """Twice the error in halves of the items, moved so that their mean is the full sample's: for intervals.
 
-    Half of the items of each class (or of all, or of the groups) are drawn without replacement, and neighbours looked
-    for anew. A half differs from the whole about as much as the whole from the population. No item is there twice, so
-    that k neighbours are k different items. Lines and options are those of `resample_items`. Recommended: intervals
-    of 95 % from these values hold what HUSE estimates 95 to 99 % of the time; those of the other two ways are off by
-    more (`docs/papers/huse_coverage.md`, which says too how far HUSE itself is biased).
+    Half of the items of each class (or of all, or of the groups) are drawn without replacement, and neighbours searched
+    again. A half differs from the whole about as much as the whole from the population. No item is duplicated, so that
+    k neighbours are k different items. Rows and options are those of `resample_items`. Recommended: intervals of 95 %
+    from these values hold what HUSE estimates 95 to 99 % of the time; those of the other two ways are off by more
+    (`docs/papers/huse_coverage.md`, which says too how far HUSE itself is biased).
     """
     size = len(np.asarray(is_model))
     if size < 2 * (k + 1):
@@ -189,7 +189,7 @@ class Draw:
         _check_resamples(self.resamples)
 
     def errors(self, features: Sequence[Array], is_model: Array, *, k: int = 16, ties: Ties = "equal") -> Array:
-        """The error of every feature map (lines) in every draw (columns)."""
+        """The error of every feature map (rows) in every draw (columns)."""
         from nlgauge.stats.neighbour_kernels import resampled_errors
 
         if not features:
@@ -211,7 +211,7 @@ class Draw:
         return np.concatenate(blocks, axis=1)
 
     def order(self, features: Sequence[Array], is_model: Array) -> Array:
-        """Sorts items, humans before models, so that it does not matter how they stood before."""
+        """An order of items, humans before models, that does not depend on their input order."""
         return np.lexsort((*(column for one in features for column in np.asarray(one).T), is_model))
 
     def weights(self, labels: Array, order: Array) -> Iterator[Array]:
@@ -239,7 +239,7 @@ class Draw:
 
 
 class _NeighbourLists:
-    """For every place, the places around it by distance; as long as has been needed so far.
+    """For every place, the nearest places by distance; lists are extended on demand.
 
     `points` are the places, `place` says where each item lies, and `items` are sorted by it.
     """
@@ -277,7 +277,7 @@ class _NeighbourLists:
         return self._begins, self._stops, self._near, self._ends
 
     def lengthen(self, which: Array) -> None:
-        """Give these places lists of at least twice the length; what others have stays as it is."""
+        """Give these places lists of at least twice the length; other lists stay unchanged."""
         if len(which):
             self._look_up(which, 2 * int((self._stops - self._begins)[which].max()))
 
@@ -312,18 +312,18 @@ def _checked(features: Array, is_model: Array, k: int) -> tuple[Array, Array]:
     values, labels = np.asarray(features, dtype=np.float64), np.asarray(is_model)
     if values.ndim != 2 or labels.shape != values.shape[:1] or not values.shape[1]:
         raise DataError(
-            f"features of shape {values.shape} and labels of shape {labels.shape}; expected a row of features and one "
-            "label an item"
+            f"features of shape {values.shape} and labels of shape {labels.shape}; expected one row of features and "
+            "one label per item"
         )
     if labels.dtype != np.bool_:
         raise DataError(f"labels of type {labels.dtype}; expected true for the model's items and false for the others")
     if len(labels) <= k:
         raise DataError(f"{len(labels)} items; expected at least {k + 1} for {k} neighbours: add items or lower k")
     if labels.all() or not labels.any():
-        raise DataError("items of one side only; expected human and model items, so that they can be told apart")
+        raise DataError("items of one side only; expected human and model items")
     if not np.isfinite(values).all():
         column = int(np.flatnonzero(~np.isfinite(values).all(axis=0))[0])
-        raise DataError(f"feature {column} has values that are no finite numbers; expected a number for every item")
+        raise DataError(f"feature {column} has values that are not finite; expected a number for every item")
     return np.stack([_scaled(column, number) for number, column in enumerate(values.T)], axis=1), labels
 
 
@@ -331,7 +331,7 @@ def _scaled(column: Array, number: int) -> Array:
     """A feature over its standard deviation, taken of sorted values so that their order does not matter."""
     if column.min() == column.max():
         raise DataError(
-            f"feature {number} is {column[0]:g} for every item; expected one that tells items apart: leave it out"
+            f"feature {number} is {column[0]:g} for every item; expected one that varies between items: leave it out"
         )
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         deviation = np.sort(column).std()

@@ -31,10 +31,10 @@ class _Pairs:
 def pairwise_accuracy(
     metric: Array, truth: Array, *, groups: Array | None = None, epsilon: float | None = 0.0
 ) -> PairwiseAccuracy:
-    """acc_eq of Deutsch, Foster & Freitag (2023): the share of pairs called better, worse or tied rightly.
+    """acc_eq of Deutsch, Foster & Freitag (2023): the share of pairs correctly called better, worse or tied.
 
     The metric calls a tie when two values differ by at most `epsilon`; None chooses it as `calibrate_ties` does. With
-    `groups`, one label an item, only items of one group are compared, and all pairs count alike: where groups are
+    `groups`, one label per item, only items of one group are compared, and all pairs count alike: where groups are
     equally large, that is the mean of the groups' accuracies.
     """
     if epsilon is None:
@@ -66,9 +66,9 @@ def calibrate_ties(metric: Array, truth: Array, groups: Array | None = None) -> 
 
 
 def soft_pairwise_accuracy(metric: Array, truth: Array, *, permutations: int = 1000, seed: int = 12345) -> float:
-    """SPA of Thompson et al. (2024): do metric and people find the same pairs of systems different, equally surely?
+    """SPA of Thompson et al. (2024): do metric and people agree on which systems differ, equally surely?
 
-    Values are systems x items. It is 1 less the mean over pairs of systems of |p of people - p of the metric|, where p
+    Values are systems x items. It is 1 minus the mean over pairs of systems of |p of people - p of the metric|, where p
     is the one-sided p-value, by a paired permutation test with the same swaps for both, that the first system is
     better. Permutations that equal what was found count half, and so does what was found itself. The p-values of
     (i, j) and (j, i) then add up to 1, and neither the order of systems nor that of items matters.
@@ -80,7 +80,7 @@ def soft_pairwise_accuracy(metric: Array, truth: Array, *, permutations: int = 1
             "with at least 2 systems and 2 items"
         )
     if not (np.isfinite(metric).all() and np.isfinite(truth).all()):
-        raise DataError("values that are no finite numbers; expected a number for every system and item")
+        raise DataError("values that are not finite; expected a number for every system and item")
     if permutations < 100:
         raise OptionError(f"{permutations} permutations; expected at least 100")
     metric, truth = _in_own_order(metric, truth)
@@ -91,7 +91,7 @@ def soft_pairwise_accuracy(metric: Array, truth: Array, *, permutations: int = 1
 
 
 def _in_own_order(metric: Array, truth: Array) -> tuple[Array, Array]:
-    """Systems by their sorted values, then items by theirs: an order that does not depend on the one they came in."""
+    """Systems by their sorted values, then items by theirs: an order that does not depend on the input order."""
     both = np.concatenate([np.sort(truth, axis=1), np.sort(metric, axis=1)], axis=1)
     systems = np.lexsort(both.T[::-1])
     metric, truth = metric[systems], truth[systems]
@@ -100,7 +100,7 @@ def _in_own_order(metric: Array, truth: Array) -> tuple[Array, Array]:
 
 
 def _better(values: Array, flips: Array) -> Array:
-    """p that the system of the line is better than that of the column; swapping two systems flips a difference."""
+    """p that the system of the row is better than that of the column; swapping two systems flips a difference."""
     values = values - values.mean(axis=0)
     totals, permuted = values.sum(axis=1), flips @ values.T
     p = np.empty((len(values), len(values)))
@@ -115,12 +115,12 @@ def _better(values: Array, flips: Array) -> Array:
 def _pairs(metric: Array, truth: Array, groups: Array | None) -> _Pairs:
     metric, truth = (np.asarray(side, dtype=np.float64) for side in (metric, truth))
     if metric.shape != truth.shape or metric.ndim != 1:
-        raise DataError(f"values of shape {metric.shape} and {truth.shape}; expected two rows, one a side an item")
+        raise DataError(f"values of shape {metric.shape} and {truth.shape}; expected two rows with one value per item")
     if not (np.isfinite(metric).all() and np.isfinite(truth).all()):
-        raise DataError("values that are no finite numbers; expected a number for every item")
+        raise DataError("values that are not finite; expected a number for every item")
     labels = np.zeros(len(metric), dtype=np.int64) if groups is None else np.asarray(groups)
     if labels.shape != metric.shape:
-        raise DataError(f"groups of shape {labels.shape} for {len(metric)} items; expected one label an item")
+        raise DataError(f"groups of shape {labels.shape} for {len(metric)} items; expected one label per item")
     order = np.argsort(labels, kind="stable")
     metric, truth, labels = metric[order], truth[order], labels[order]
     place = np.arange(len(metric))

@@ -14,8 +14,8 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 from nlgauge.stats.agreement import rating_table
-from nlgauge.stats.bootstrap import check_level
 from nlgauge.stats.correlation import percentiles, resample_weights
+from nlgauge.stats.inference import check_level
 
 Form = Literal["ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(3,k)"]
 FORMS: tuple[Form, ...] = ("ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(3,k)")
@@ -55,11 +55,11 @@ class IntraclassCorrelation:
 
 
 def fleiss_kappa(ratings: Array, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 12345) -> Kappa:
-    """Fleiss' kappa (1971) of ratings as mere names: 1 is full agreement, 0 what chance would give.
+    """Fleiss' kappa (1971) of nominal ratings: 1 is full agreement, 0 what chance would give.
 
-    It needs as many ratings of every item, not the same raters. Where numbers differ, the items with the most frequent
-    number count (the larger of two that are as frequent) and the others are left out. The interval is that of items
-    drawn with replacement, whatever their order.
+    It requires the same number of ratings for every item, not the same raters. Where numbers differ, the items with the
+    most frequent number count (the larger of two that are as frequent) and the others are left out. The interval is
+    that of items drawn with replacement; their order does not matter.
     """
     check_level(confidence, resamples)
     chosen, left_out = _equally_rated(rating_table(ratings))
@@ -82,8 +82,8 @@ def fleiss_kappa(ratings: Array, *, confidence: float = 0.95, resamples: int = 1
 def intraclass_correlations(ratings: Array, *, confidence: float = 0.95) -> dict[Form, IntraclassCorrelation]:
     """All forms that the ratings allow, by Shrout & Fleiss (1979), with the intervals of McGraw & Wong (1996).
 
-    - ICC(1,·): raters of an item are any; an item's ratings have no order.
-    - ICC(2,·): the same raters, drawn from many, rate all items; absolute agreement (McGraw & Wong's A).
+    - ICC(1,·): each item has any raters; its ratings have no order.
+    - ICC(2,·): the same raters, drawn from a population, rate all items; absolute agreement (McGraw & Wong's A).
     - ICC(3,·): the same raters, and no others matter; consistency (C).
     - ICC(·,1) is the reliability of one rating, ICC(·,k) that of the mean of k.
 
@@ -113,8 +113,8 @@ def intraclass_correlations(ratings: Array, *, confidence: float = 0.95) -> dict
 def are_sorted(ratings: Array) -> bool:
     """Whether the ratings of all items ascend from the first rater to the last, and differ in most of them.
 
-    Released ratings are at times sorted within each item; a place is no rater then, and nothing that compares raters
-    (ICC(2,·), ICC(3,·), the correlation of a rater with the mean) means anything. From 20 items and 3 raters on.
+    Released ratings are at times sorted within each item; a column is not a rater then, and nothing that compares
+    raters (ICC(2,·), ICC(3,·), the correlation of a rater with the mean) is meaningful. Requires 20 items and 3 raters.
     """
     table = rating_table(ratings)
     complete = table[:, ~np.isnan(table).any(axis=0)]

@@ -10,7 +10,7 @@ from nlgauge.compiled import kernel
 
 @kernel
 def count_draws(draws: Array) -> Array:
-    """How often each item stands in each row of draws."""
+    """How often each item occurs in each row of draws."""
     weights = np.zeros(draws.shape)
     for b in range(draws.shape[0]):
         for i in range(draws.shape[1]):
@@ -23,7 +23,7 @@ def rank_correlations(order: Array, tied: Array, truth_order: Array, truth_tied:
     """Spearman's rho in every resample, of two sides given by how they sort the items.
 
     `order` sorts the items, `tied[i]` says that the i-th of them equals the one before. A rank counts the items below
-    and half of those level with it, less the mean rank.
+    and half of those tied with it, minus the mean rank.
     """
     resamples, size = weights.shape
     found = np.empty(resamples)
@@ -68,10 +68,10 @@ def rank_correlations(order: Array, tied: Array, truth_order: Array, truth_tied:
 
 @kernel
 def swapped_rank_correlations(order: Array, tied: Array, ranks: Array, swaps: Array) -> Array:
-    """First metric's Spearman's rho less the second's, when the two swap values where a row of `swaps` is 1.
+    """First metric's Spearman's rho minus the second's, when the two swap values where a row of `swaps` is 1.
 
-    `order` sorts the values of both metrics, the first metric's standing before the second's; `ranks` are the truth's,
-    less their mean, and stay the same whatever is swapped.
+    `order` sorts the values of both metrics, the first metric's before the second's; `ranks` are the truth's,
+    minus their mean, and do not change with the swaps.
     """
     rows, size = swaps.shape
     found = np.empty(rows)
@@ -163,7 +163,7 @@ def tau_correlations(order: Array, tied: Array, truth_levels: Array, weights: Ar
 def best_accuracies(order: Array, tied: Array, high: Array, weights: Array, both: bool) -> Array:
     """OCA of a metric in every resample: the best accuracy of "above a threshold is high".
 
-    With `both`, of "below a threshold is high" too: what is wrong one way is right the other way.
+    With `both`, of "below a threshold is high" too: what is wrong in one direction is right in the other.
     """
     resamples, size = weights.shape
     found = np.empty(resamples)

@@ -1,4 +1,4 @@
-"""What a study returns: rows, a signature, a chart."""
+"""The contract of a study: `compute(data) -> Result`. Options are fields; a result says in words what was found."""
 
 from __future__ import annotations
 
@@ -6,73 +6,188 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
 
 import polars as pl
 
-from nlgauge.drawing import inline
-from nlgauge.errors import MissingExtra
-from nlgauge.metrics.signature import Signature
+from nlgauge.configured import Configured, options_of, spread
+from nlgauge.data.columns import Reading
+from nlgauge.data.frames import is_records
+from nlgauge.data.sources.files import kept_open
+from nlgauge.engine.running import Progress, Workers
+from nlgauge.errors import DataError, MissingExtra, OptionError, argument
+from nlgauge.models.runtime import Machine
+from nlgauge.schema import stamped
+from nlgauge.signature import Signature
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Study(ABC):
-    """The result of a study: one row for each metric on each task (or whatever the study counts).
+class Column:
+    """A column of a result's table: the key in the rows, its title, and how many digits to show.
 
-    `columns` are the keys that a table shows, `side_by_side` those that it shows for each of several tasks, as papers
-    print them; `titles` says what to call them, `digits` how many to show, `p_values` which key has a value's p-value.
-    What could not be computed is None in a row, and `notes` say why.
+    With several tasks, papers print the columns that are `beside` once for each of them. `p_value` is the key of the
+    p-value that marks the number with † or ‡. An interval has the key of its number and `_ci`.
     """
 
-    name: ClassVar[str]
-    index: ClassVar[str] = "metric"
-    columns: ClassVar[tuple[str, ...]]
-    side_by_side: ClassVar[tuple[str, ...]]
-    titles: ClassVar[Mapping[str, str]] = {}
-    digits: ClassVar[Mapping[str, int]] = {}
-    p_values: ClassVar[Mapping[str, str]] = {}
+    key: str
+    title: str = ""
+    digits: int = 2
+    beside: bool = False
+    p_value: str = ""
 
+
+def with_interval(
+    key: str, title: str = "", digits: int = 2, *, beside: bool = False, p_value: str = ""
+) -> tuple[Column, Column]:
+    """A column and that of its interval."""
+    return Column(key, title, digits, beside, p_value), Column(f"{key}_ci", digits=digits)
+
+
+@dataclass(frozen=True)
+class View:
+    """A table that is printed: some rows, perhaps under other names, and their columns."""
+
+    columns: tuple[Column, ...]
     rows: Sequence[Row]
-    signature: Signature
-    notes: tuple[str, ...] = field(default=(), kw_only=True)
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """What a study is given: files, tables, frames or lists, how to read them, and how to run."""
+
+    entries: list[Any]
+    reading: Reading = field(default_factory=Reading)
+    running: Progress = field(default_factory=Workers)
+
+    def check_reading(self, *used: str) -> None:
+        """Refuse reading options other than these, which the study would ignore."""
+        for one in options_of(Reading):
+            if one.name not in used and getattr(self.reading, one.name) != one.default:
+                raise OptionError(f"{argument(one.name)} has no meaning for this study's data; leave it out")
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The entries of a study that takes no lists of texts: a list of no records is a list of files."""
+        return [
+            one
+            for entry in self.entries
+            for one in (entry if isinstance(entry, list | tuple) and not is_records(entry) else [entry])
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Configured, ABC):
+    """A question about metrics or raters, configured. Subclasses are frozen dataclasses; their fields are the options.
+
+    The first line of the docstring is its help; `examples` follow. `takes` says how many files it reads ("any": also
+    none), `tables` names the frames that a result may have beside its rows (`--items OUT` writes the one called items),
+    with their help. One that is `by_workers` computes metrics of sets, on any backend and with a folder that keeps
+    finished values. `index` is the key that names a row, `layout` the columns of the table, and `aspect` the question
+    of the report that the result helps to answer.
+    """
+
+    takes: ClassVar[Literal["files", "file", "any", "none"]] = "files"
+    files: ClassVar[str] = "JSONL, CSV, TSV or Parquet; several files are several tasks."
+    examples: ClassVar[tuple[str, ...]] = ()
+    index: ClassVar[str] = "metric"
+    layout: ClassVar[tuple[Column, ...]]
+    tables: ClassVar[Mapping[str, str]] = {}
+    aspect: ClassVar[str] = ""
+    by_workers: ClassVar[bool] = False
+
+    def run(self, data: Any = None, **options: Any) -> Result:
+        """Run the study on a file, a table, a frame, lists of texts, or a list of those.
+
+        Further options are those of `Reading`, `Machine` and, where it is `by_workers`, `Workers`, else `Progress`.
+        """
+        reading, machine, running = spread(options, Reading, Machine, self.running_options())
+        entries = list(data) if _is_list_of_inputs(data) else [] if data is None else [data]
+        if not entries and (data is not None or self.takes in ("files", "file")):
+            raise DataError("nothing to study: the list of files is empty")
+        with machine.used(), kept_open():
+            return self.compute(StudyData(entries, reading, running))
+
+    @classmethod
+    def running_options(cls) -> type[Progress]:
+        """The options that say how the study runs."""
+        return Workers if cls.by_workers else Progress
 
     @abstractmethod
+    def compute(self, data: StudyData) -> Result:
+        """The result on this data."""
+
+    @abstractmethod
+    def sentence(self, result: Result) -> str:
+        """What was found, in one sentence that follows from an interval or a test."""
+
+    def views(self, result: Result) -> Sequence[View]:
+        """The tables to print, as papers print them; the last one has all rows."""
+        return (View(result.layout or self.layout, result.rows),)
+
+    def chart(self, result: Result) -> Any:
+        """The study's figure, as an Altair chart."""
+        raise NotImplementedError(f"{self.name} of {len(result.rows)} rows has no chart")
+
+    @classmethod
+    def has_chart(cls) -> bool:
+        """Whether there is a figure."""
+        return cls.chart is not Study.chart
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a study found: rows, notes, frames beside the rows, and facts for the signature.
+
+    What could not be computed is None in a row, and `notes` say why. `layout` has the columns where they depend on the
+    data, `extra` further entries of the JSON document.
+    """
+
+    study: Study
+    rows: Sequence[Row]
+    notes: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict, repr=False)
+    detail: Any = field(default=None, repr=False)
+    layout: tuple[Column, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The study's name."""
+        return self.study.name
+
+    @property
+    def index(self) -> str:
+        """The key that names a row."""
+        return self.study.index
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the table of all rows."""
+        return self.study.views(self)[-1].columns
+
+    @property
+    def signature(self) -> Signature:
+        """How to get this result again, and facts about it."""
+        return self.study.signature.with_facts(self.facts)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words."""
+        return self.study.sentence(self)
+
     def chart(self) -> Any:
         """The study's figure, as an Altair chart."""
+        return self.study.chart(self)
 
     @property
     def tasks(self) -> list[str]:
         """Names of the tasks, in order."""
         return list(dict.fromkeys(str(row["task"]) for row in self.rows if "task" in row))
-
-    def panel(self, row: Row, points: pl.DataFrame, found: Mapping[str, float | None]) -> Any:
-        """One small chart of points, with what was found about them below its title."""
-        import altair as alt
-
-        title = f"{row[self.index]} on {row['task']}" if len(self.tasks) > 1 else str(row[self.index])
-        under = ", ".join(f"{word} {value:.2f}" for word, value in found.items() if value is not None)
-        heading = alt.Title(title, subtitle=under or "no correlation")
-        return alt.Chart(inline(points.to_dicts()), title=heading, width=260, height=220)
-
-    def lay_out(self, panels: Sequence[Any]) -> Any:
-        """Panels of all rows side by side: a column a task when there are a few, otherwise three in a line."""
-        import altair as alt
-
-        tasks = self.tasks
-        if not 1 < len(tasks) <= 4:
-            return alt.concat(*panels, columns=3)
-        names = list(dict.fromkeys(row[self.index] for row in self.rows))
-        places = {(row[self.index], row["task"]): panel for row, panel in zip(self.rows, panels, strict=True)}
-        ordered = [places[name, task] for name in names for task in tasks if (name, task) in places]
-        full = len(ordered) == len(names) * len(tasks)
-        return alt.concat(*ordered, columns=len(tasks) if full else 3)
-
-    def points_of(self, points: pl.DataFrame, row: Row) -> pl.DataFrame:
-        """The points that belong to a row."""
-        return points.filter((pl.col("task") == row["task"]) & (pl.col("metric") == row["metric"]))
 
     def to_polars(self) -> pl.DataFrame:
         """The rows as a frame; intervals are lists of two."""
@@ -89,19 +204,36 @@ class Study(ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        document = {"study": self.name, "signature": str(self.signature), "rows": list(self.rows)}
-        return {**document, "notes": list(self.notes)} if self.notes else document
+        document = {
+            "study": self.name,
+            "signature": str(self.signature),
+            "sentence": self.sentence,
+            "aspect": self.study.aspect,
+            "index": self.index,
+            "columns": [asdict(column) for column in self.columns],
+            "rows": list(self.rows),
+            "notes": list(self.notes),
+            **self.extra,
+        }
+        return stamped("study", document)
 
     def to_json(self) -> str:
         """One JSON document."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False)
 
-    def row(self, metric: str, task: str | None = None) -> Row:
+    def row(self, name: str, task: str | None = None) -> Row:
         """The row of one metric (on one task); for use in programs."""
-        found = [r for r in self.rows if r[self.index] == metric and (task is None or r.get("task") == task)]
+        found = [r for r in self.rows if r[self.index] == name and (task is None or r.get("task") == task)]
         if len(found) != 1:
-            raise KeyError(f"{len(found)} rows for {metric!r} on {task!r}; found {[r[self.index] for r in self.rows]}")
+            raise KeyError(f"{len(found)} rows for {name!r} on {task!r}; found {[r[self.index] for r in self.rows]}")
         return found[0]
+
+
+def _is_list_of_inputs(data: Any) -> bool:
+    """Whether a list has inputs in it rather than being one: sets of texts, or records."""
+    if not isinstance(data, list | tuple):
+        return False
+    return not data or not (is_records(data) or all(isinstance(entry, list | tuple) for entry in data))
 
 
 def finite(value: float) -> float | None:

@@ -7,34 +7,117 @@ metric), or it comes from a file of ratings. Values are oriented so that higher 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.data.plain_tables import read_table
-from nlgauge.data.reading import Source
-from nlgauge.data.tables import Items, Ratings, ResponseSets
-from nlgauge.engine.progress import progress_bar
+from nlgauge.configured import Options, check_that, option
+from nlgauge.data.roles import find_column, no_such_column, numbers_in
+from nlgauge.data.tables import Ratings, ResponseSets
+from nlgauge.engine.running import Progress, Workers
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import Metric, SetMetric
-from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.column import ColumnMetric, numbers_in
+from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import BUNDLES, create_metrics
-from nlgauge.metrics.scoring import file_names
+from nlgauge.scoring.set_values import Table, set_values
+from nlgauge.stats.inference import Inference
+from nlgauge.studies.base import StudyData
 from nlgauge.studies.human import human_scores
+from nlgauge.studies.loading import check_inputs, load, part_name, parts_of, task_names
+
+__all__ = ["task_names"]  # used from here by studies that are functions
 
 Over = Literal["auto", "contexts", "sets"]
 DEFAULT_METRICS = ("distinct", "cos-sim")
 FEWEST_SETS = 3
-_IDS = ("id", "sample_id")
-_SETS_AT_ONCE = 50
 _FEW_GROUPS = 20
 _MEAN, _SPREAD = "_mean", ("_std", "_sd")
+
+
+def names_option(what: str = "files") -> Any:
+    """The option `tasks`."""
+    return option((), f"What to call the {what} in the table.", metavar="NAME,NAME", separator=",", signed=False)
+
+
+def metrics_option(help: str, metavar: str = "NAME[:OPTION=VALUE,...]") -> Any:
+    """The option of metrics."""
+    return option((), help, metavar=metavar, flags=("--metric", "-m"), signed=False)
+
+
+def columns_option() -> Any:
+    """The option `columns`."""
+    help = "A column as one more metric; wildcards too ('metric_*')."
+    return option((), help, metavar="COL", flags=("--column",), signed=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions(Options):
+    """The tasks that a study is done on: one per file, or one per value of a column."""
+
+    heading: ClassVar[str] = "Data"
+
+    by: str | None = option(None, "One task for each value of this column.", metavar="COL")
+    tasks: Sequence[str] = names_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricOptions(TaskOptions):
+    """Which metrics a study is about.
+
+    A bundle of metrics (`dialog`) stands for those of its parts that have a value for every set. `columns` may have
+    wildcards (`metric_*`). `decimals` rounds computed values, as the released code of paper 1 does.
+    """
+
+    heading: ClassVar[str] = "Metrics"
+    by_workers: ClassVar[bool] = True
+
+    metrics: Sequence[str | Metric] = metrics_option(
+        "A metric, or a printed signature; repeat for more. Default: distinct and cos-sim."
+    )
+    columns: Sequence[str] = columns_option()
+    ratings: str | Path | Ratings | None = option(
+        None, "Ratings (item, rater, question, value): one metric per question.", metavar="FILE", signed=False
+    )
+    decimals: int | None = option(
+        None, "Round computed values; paper 1's released code rounds to 3 before it correlates.", metavar="N"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resampling(Inference):
+    """Intervals of correlations, and what they resample."""
+
+    heading: ClassVar[str] = "Inference"
+
+    over: Over = option("auto", "What intervals and tests resample; auto: contexts where sets share them.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricTests(Resampling):
+    """Intervals of correlations, and tests between metrics."""
+
+    heading: ClassVar[str] = "Inference"
+
+    significance: bool = option(True, "Which metrics are tied: clusters at p < .05.")
+    permutations: int = option(1000, "Permutations of each test between two metrics.", metavar="N")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seed(Options):
+    """The seed of a study whose random steps make no interval."""
+
+    heading: ClassVar[str] = "Inference"
+
+    seed: int = option(12345, "Seed of every random step.", metavar="N")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_that(self.seed >= 0, "seed", self.seed, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -56,7 +139,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Task:
-    """Sets of one task: a row each in `frame` (`id`, perhaps `context`, and every column of the file).
+    """Sets of one task: one row each in `frame` (`id`, perhaps `context`, and every column of the file).
 
     `left_out` are metrics of a bundle that have no value for a single set.
     """
@@ -72,39 +155,41 @@ class Task:
 
     @property
     def ids(self) -> list[str]:
-        """One a set."""
+        """One per set."""
         ids: list[str] = self.frame["id"].to_list()
         return ids
 
     @property
     def contexts(self) -> list[str]:
-        """One a set; empty where the file has none."""
+        """One per set; empty where the file has none."""
         if "context" not in self.frame.columns:
             return [""] * len(self)
         contexts: list[str] = self.frame["context"].fill_null("").cast(pl.String).to_list()
         return contexts
 
+    def column(self, role: str, given: str | None = None, advice: str = "") -> str:
+        """The column that has a role; none is an error."""
+        return find_column(self.frame.columns, role, given, file=self.name, required=True, advice=advice)
+
     def groups(self, over: Over) -> Array | None:
-        """A label a set where sets are resampled by context: sets that share one are not independent."""
+        """One label per set where sets are resampled by context: sets that share one are not independent."""
         return context_groups(self.contexts, self.ids, over)
 
-    def numbers(self, column: str, what: str) -> Array:
-        """A column that must have a number in every row, such as a label or a parameter."""
-        try:
-            values = numbers_in(self.frame, column)
-        except DataError as error:
-            raise error.at(file=self.name) from error
+    def numbers(self, column: str, role: str) -> Array:
+        """A column that must have a number in every row; `role` is the option that names it."""
+        values = numbers_in(self.frame, column, option=role, file=self.name)
         if missing := np.flatnonzero(~np.isfinite(values)).tolist():
             raise DataError(
-                f"set '{self.ids[missing[0]]}' has no finite value; expected the {what} of every set",
+                f"set '{self.ids[missing[0]]}' has no finite value; expected the {role} of every set",
                 file=self.name,
                 column=column,
+                option=role,
             )
         return values
 
 
 def context_groups(contexts: Sequence[str], ids: Sequence[str], over: Over) -> Array | None:
-    """A label an item where items that share a context are resampled together; None where each is by itself."""
+    """One label per item where items that share a context are resampled together; None where each is by itself."""
     if over not in get_args(Over):
         raise OptionError(f"resampling over '{over}'; expected one of {', '.join(get_args(Over))}")
     labels = [context or f"item {id}" for context, id in zip(contexts, ids, strict=True)]
@@ -113,54 +198,57 @@ def context_groups(contexts: Sequence[str], ids: Sequence[str], over: Over) -> A
     return np.array(labels)
 
 
-def make_tasks(
-    data: Any,
+def tasks_of(study: MetricOptions, data: StudyData) -> list[Task]:
+    """The data of a study, read and measured."""
+    return measure(
+        data,
+        study.metrics,
+        columns=study.columns,
+        ratings=study.ratings,
+        by=study.by,
+        tasks=study.tasks,
+        decimals=study.decimals,
+    )
+
+
+def measure(
+    data: StudyData,
     metrics: Sequence[str | Metric] = (),
     *,
     columns: Sequence[str] = (),
     ratings: str | Path | Ratings | None = None,
     by: str | None = None,
-    names: Sequence[str] = (),
+    tasks: Sequence[str] = (),
     decimals: int | None = None,
     needs_texts: bool = False,
-    progress: bool = False,
-    **reading: Any,
 ) -> list[Task]:
-    """Read data and measure it: a task a file, or a task a value of the column `by`.
+    """Read data and measure it: one task per input, or one per value of the column `by`.
 
-    `data` is a file name, a `Source`, a `ResponseSets`, `Items`, a Polars frame without texts, or a list of those. A
-    bundle of metrics (`dialog`) stands for those of its parts that have a value for every set. `columns` may have
-    wildcards (`metric_*`). `names` are names for the files. `decimals` rounds computed values, as the released
-    code of paper 1 does before it correlates. Further options are those of `nlgauge.data.Source`.
+    Arguments are as in `MetricOptions`. Texts are read where a metric or `needs_texts` asks for them; otherwise any
+    table will do.
     """
-    specs = metrics or (() if columns or ratings is not None else DEFAULT_METRICS)
-    made, left_out = _set_metrics(specs)
-    entries = list(data) if isinstance(data, list | tuple) else [data]
-    if not entries:
-        raise DataError("nothing to study: the list of files is empty")
-    titles = task_names(entries, names)
-    known = _read_ratings(ratings)
-    tasks: list[Task] = []
-    for entry, title in zip(entries, titles, strict=True):
-        frame, sets = _load(entry, bool(made) or needs_texts, reading)
-        for part, rows in _parts(frame, by):
-            name = part if len(entries) == 1 and part else f"{title}: {part}" if part else title
-            mine = frame if rows is None else frame[rows]
-            texts = sets if sets is None or rows is None else sets.select(rows)
-            try:
-                if len(mine) < FEWEST_SETS:
-                    raise DataError(f"{len(mine)} sets; expected at least {FEWEST_SETS}")
-                measured = (
-                    *_computed(mine, texts, made, decimals, f"measuring {name}".strip(), progress),
-                    *_given(mine, columns, known, lenient=len(entries) > 1 or by is not None),
-                )
-                _check_measured(mine, measured)
-            except DataError as error:
-                raise error.at(file=name or None) from error
-            tasks.append(Task(name, mine, measured, texts, left_out))
+    made, left_out = _set_metrics(metrics or (() if columns or ratings is not None else DEFAULT_METRICS))
+    check_inputs(data)
+    titles = task_names(data.entries, tasks)
+    known = ratings_in(ratings)
+    read = [
+        part
+        for entry, title in zip(data.entries, titles, strict=True)
+        for part in _read_parts(entry, title, data, by, with_texts=bool(made) or needs_texts)
+    ]
+    computed = _computed(read, made, decimals, data.running)
+    found: list[Task] = []
+    for task, values in zip(read, computed, strict=True):
+        try:
+            given = _given(task.frame, columns, known, lenient=len(data.entries) > 1 or by is not None)
+            measured = (*values, *given)
+            _check_measured(task.frame, measured)
+        except DataError as error:
+            raise error.at(file=task.name or None) from error
+        found.append(replace(task, measured=measured, left_out=left_out))
     if known is not None:
-        _refuse_strangers(known, tasks)
-    return tasks
+        _refuse_strangers(known, found)
+    return found
 
 
 def _set_metrics(specs: Sequence[str | Metric]) -> tuple[list[SetMetric], tuple[str, ...]]:
@@ -169,110 +257,49 @@ def _set_metrics(specs: Sequence[str | Metric]) -> tuple[list[SetMetric], tuple[
     left_out: list[str] = []
     for spec in specs:
         for metric in create_metrics([spec]):
-            over = getattr(metric, "over", "")
-            if isinstance(metric, SetMetric) and over != "corpus":
+            if isinstance(metric, SetMetric) and metric.level != "corpus":
                 made.append(metric)
             elif isinstance(spec, str) and spec.strip() in BUNDLES:
                 left_out.append(metric.label)
             else:
-                single = "item" if metric.needs_references else "set"
-                advice = f"; use {metric.name}:over={single}" if over else ""
+                others = [level for level in metric.levels if level != metric.level]
+                advice = f"; use {metric.name}:over={others[0]}" if others else ""
                 raise OptionError(
                     f"{metric.label} measures a whole corpus; a study needs a value for every set{advice}"
                 )
     return made, tuple(left_out)
 
 
-def task_names(entries: Sequence[Any], names: Sequence[str] = ()) -> list[str]:
-    """What to call the tasks: the names given, or file names, or numbers."""
-    if names:
-        if len(names) != len(entries) or len(set(names)) < len(names):
-            raise OptionError(f"names {', '.join(names)} for {len(entries)} files; expected a different one each")
-        return list(names)
-    paths = [entry.path if isinstance(entry, Source) else entry for entry in entries]
-    if all(isinstance(path, str | Path) for path in paths):
-        return file_names([str(path) for path in paths])
-    return [f"task {i}" for i in range(1, len(entries) + 1)] if len(entries) > 1 else [""]
-
-
-def _load(entry: Any, with_texts: bool, reading: Mapping[str, Any]) -> tuple[pl.DataFrame, ResponseSets | None]:
-    if isinstance(entry, str | Path):
-        if not with_texts:
-            return _with_ids(read_table(str(entry), format=reading.get("format", ""))), None
-        entry = Source(path=str(entry), **reading)
-    elif reading:
-        raise OptionError(f"'{min(reading)}' is an option for reading files; the data was given in memory")
-    if isinstance(entry, Source):
-        if not with_texts and entry.format != "text":
-            return _with_ids(read_table(entry.path, format=entry.format), entry.columns.id, entry.columns.context), None
-        if entry.columns.system is None:  # a study has no systems, and `--by model` must find the column of that name
-            entry = replace(entry, columns=replace(entry.columns, system=""))
-        entry = entry.read()
-    if isinstance(entry, Items):
-        entry = entry.as_sets()
-    if isinstance(entry, ResponseSets):
-        return entry.frame, entry
-    if isinstance(entry, pl.DataFrame):
-        if "responses" in entry.columns:
-            sets = ResponseSets.from_polars(entry)
-            return sets.frame, sets
-        if with_texts:
-            raise DataError(f"found columns {', '.join(entry.columns)}; expected 'responses', to compute metrics from")
-        return _with_ids(entry), None
-    raise DataError(f"cannot study a {type(entry).__name__}; expected a file name, response sets or a Polars frame")
-
-
-def _with_ids(frame: pl.DataFrame, named: str | None = None, context: str | None = None) -> pl.DataFrame:
-    if context is not None and context != "context":
-        frame = frame.rename({context: "context"})
-    column = named or next((name for name in _IDS if name in frame.columns), None)
-    if column is None:
-        return frame.with_columns(pl.int_range(1, pl.len() + 1).cast(pl.String).alias("id"))
-    if column not in frame.columns:
-        raise DataError(f"no such column; found {', '.join(frame.columns)}", column=column)
-    return frame.with_columns(frame[column].cast(pl.String).alias("id"))
-
-
-def _parts(frame: pl.DataFrame, by: str | None) -> list[tuple[str, Array | None]]:
-    """Names of the parts and their rows; one nameless part without `by`."""
-    if by is None:
-        return [("", None)]
-    if by not in frame.columns:
-        raise DataError(f"no such column; found {', '.join(frame.columns)}", column=by)
-    values = frame[by].cast(pl.String).fill_null("")
-    return [(str(v), (values == v).arg_true().to_numpy()) for v in values.unique(maintain_order=True).to_list()]
+def _read_parts(entry: Any, title: str, data: StudyData, by: str | None, *, with_texts: bool) -> Iterator[Task]:
+    """The tasks of an input, not yet measured."""
+    frame, sets = load(entry, data.reading, with_texts=with_texts)
+    for part, rows in parts_of(frame, by):
+        name = part_name(title, part, len(data.entries))
+        mine = frame if rows is None else frame[rows]
+        if len(mine) < FEWEST_SETS:
+            raise DataError(f"{len(mine)} sets; expected at least {FEWEST_SETS}", file=name or None)
+        yield Task(name, mine, (), sets if sets is None or rows is None else sets.select(rows))
 
 
 def _computed(
-    frame: pl.DataFrame,
-    sets: ResponseSets | None,
-    metrics: Sequence[SetMetric],
-    decimals: int | None,
-    doing: str,
-    progress: bool,
-) -> list[Measured]:
-    """Metrics from the responses; costly ones some sets at a time, so that progress shows and a killed run goes on."""
-    if not metrics or sets is None:
-        return []
-    sets = replace(sets, frame=frame)
-    whole = Batch(sets)
-    for metric in metrics:
-        metric.check(whole)
-    found = []
-    with progress_bar(doing, len(metrics) * len(sets), show=progress) as advance:
-        for place, metric in enumerate(metrics):
-            step = _SETS_AT_ONCE if metric.costly else len(sets)
-            parts = []
-            for start in range(0, len(sets), step):
-                rows = np.arange(start, min(start + step, len(sets)))
-                batch = whole if step >= len(sets) else Batch(sets.select(rows))
-                parts.append(metric.combine(metric.values(batch)))
-                advance(place * len(sets) + int(rows[-1]) + 1)
-            values = np.concatenate(parts)
-            values = values if decimals is None else np.round(values, decimals)
-            negated = metric.higher_is in ("less diverse", "worse")
-            found.append(Measured(metric.label, -values if negated else values, str(metric.signature), negated))
-    return found
+    tasks: Sequence[Task], metrics: Sequence[SetMetric], decimals: int | None, running: Progress
+) -> list[list[Measured]]:
+    """Metrics from the responses of every task."""
+    if not metrics:
+        return [[] for _ in tasks]
+    how = running if isinstance(running, Workers) else Workers(progress=running.progress)
+    tables = [Table(task.name, replace(task.sets, frame=task.frame)) for task in tasks if task.sets is not None]
+    return [
+        [_oriented(metric, values, decimals) for metric, values in zip(metrics, arrays, strict=True)]
+        for arrays in set_values(tables, metrics, how)
+    ]
+
+
+def _oriented(metric: SetMetric, values: Array, decimals: int | None) -> Measured:
+    """Values so that higher means more diverse."""
+    values = values if decimals is None else np.round(values, decimals)
+    negated = metric.direction.sign < 0
+    return Measured(metric.label, -values if negated else values, str(metric.signature), negated)
 
 
 def _given(frame: pl.DataFrame, columns: Sequence[str], ratings: Ratings | None, *, lenient: bool) -> list[Measured]:
@@ -280,7 +307,7 @@ def _given(frame: pl.DataFrame, columns: Sequence[str], ratings: Ratings | None,
     found = []
     for name in _columns(frame, columns, lenient):
         signature = str(ColumnMetric(column=name).signature)
-        found.append(Measured(name, numbers_in(frame, name), signature, spread=_spread(frame, name)))
+        found.append(Measured(name, numbers_in(frame, name, option="columns"), signature, spread=_spread(frame, name)))
     if ratings is not None:
         for label, values, spread in human_scores(ratings, frame["id"].to_list()):
             found.append(Measured(label, values, f"ratings|question:{label}", spread=spread))
@@ -290,7 +317,7 @@ def _given(frame: pl.DataFrame, columns: Sequence[str], ratings: Ratings | None,
 def _check_measured(frame: pl.DataFrame, measured: Sequence[Measured]) -> None:
     labels = [one.label for one in measured]
     if twice := {label for label in labels if labels.count(label) > 1}:
-        raise OptionError(f"the metric '{min(twice)}' stands twice")
+        raise OptionError(f"duplicate metric '{min(twice)}'")
     for one in measured:
         if np.isinf(one.values).any():
             bad = frame["id"][int(np.flatnonzero(np.isinf(one.values))[0])]
@@ -305,7 +332,7 @@ def _columns(frame: pl.DataFrame, patterns: Sequence[str], lenient: bool) -> lis
             if pattern in frame.columns:
                 names.append(pattern)
             elif not lenient:
-                raise DataError(f"no such column; found {', '.join(frame.columns)}", column=pattern)
+                raise no_such_column(pattern, frame.columns, option="columns")
             continue
         matching = [
             name
@@ -313,7 +340,7 @@ def _columns(frame: pl.DataFrame, patterns: Sequence[str], lenient: bool) -> lis
             if _holds_numbers(frame[name]) and not name.endswith(_SPREAD)
         ]
         if not matching:
-            raise DataError(f"no column of numbers is named so; found {', '.join(frame.columns)}", column=pattern)
+            raise no_such_column(pattern, frame.columns, option="columns", advice="expected columns of numbers")
         names += matching
     return list(dict.fromkeys(names))
 
@@ -332,10 +359,11 @@ def _spread(frame: pl.DataFrame, name: str) -> Array | None:
     return next((numbers_in(frame, stem + end) for end in _SPREAD if stem + end in frame.columns), None)
 
 
-def _read_ratings(ratings: str | Path | Ratings | None) -> Ratings | None:
+def ratings_in(ratings: str | Path | Ratings | None) -> Ratings | None:
+    """The ratings, read where a file was named."""
     if ratings is None or isinstance(ratings, Ratings):
         return ratings
-    from nlgauge.data.ratings import read_ratings
+    from nlgauge.data.human.ratings import read_ratings
 
     return read_ratings(str(ratings))
 

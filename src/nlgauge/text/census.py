@@ -1,4 +1,4 @@
-"""Counting the n-grams of a corpus that need not fit in memory: mergeable, exact, order does not matter."""
+"""Exact counts of the n-grams of a corpus that may exceed memory; counts merge in any order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.engine.scratch import Scratch, current_scratch
-from nlgauge.errors import DataError, OutputError
+from nlgauge.errors import DataError, OutputError, argument
 from nlgauge.text.tokens import TokenTable
 
 _FEWEST_SLICES = 64
@@ -46,8 +46,9 @@ class Run:
             pl.DataFrame(columns).write_parquet(place, compression="uncompressed", row_group_size=rows)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise OutputError(
-                f"folder {place.parent}: cannot be written: {getattr(error, 'strerror', '') or error}; make room there "
-                "and go on with --run, or set NLGAUGE_SCRATCH to a folder with more room, or use a sketch"
+                f"folder {place.parent}: cannot be written: {getattr(error, 'strerror', '') or error}; free some space "
+                f"there and resume with {argument('run')}, or set NLGAUGE_SCRATCH to a folder with more "
+                "space, or use a sketch"
             ) from error
         return StoredRun(place)
 
@@ -83,7 +84,7 @@ class StoredRun:
 
 @dataclass(frozen=True)
 class SliceCount:
-    """What was found in one slice of the partitions, a row an order; see `Summary`."""
+    """Counts of one slice of the partitions, one row per order; see `Summary`."""
 
     different: Array
     only: Array
@@ -109,8 +110,9 @@ class Summary:
 class Census:
     """N-grams of some texts, for several orders.
 
-    With `groups`, texts are dealt into that many groups so that the effect of leaving one out is known; with `counts`,
-    repeats are kept so that frequencies are known. `counted` has the counts of all slices when others have made them.
+    With `groups`, texts are distributed over that many groups, so that the effect of leaving one out is known; with
+    `counts`, repeats are kept, so that frequencies are known. `counted` holds the counts of all slices if workers have
+    already computed them.
     """
 
     orders: tuple[int, ...]
@@ -161,7 +163,7 @@ class Census:
         return merged._trimmed()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Large censuses travel between processes as file names."""
+        """Large censuses are sent between processes as file names."""
         return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
 
     def _bytes_in_memory(self) -> int:
@@ -178,7 +180,7 @@ class Census:
         return self
 
     def spilled(self) -> Census:
-        """The same census with its in-memory runs moved to one file an order; unchanged outside a run."""
+        """The same census with its in-memory runs moved to one file per order; unchanged outside a run."""
         scratch = current_scratch()
         if scratch is None:
             return self
@@ -234,7 +236,7 @@ class Census:
 
     @property
     def slices(self) -> int:
-        """Into how many slices the partitions are cut for counting: more where there are many n-grams."""
+        """The number of slices for counting; it grows with the number of n-grams."""
         from nlgauge.text import corpus_kernels as kernels
 
         slices = _FEWEST_SLICES
@@ -258,7 +260,7 @@ class Census:
         return SliceCount(np.array(different), np.stack(only), np.array(weighted))
 
     def summarise(self) -> list[Summary]:
-        """Totals and numbers of different n-grams, one summary an order."""
+        """Totals and numbers of different n-grams, one summary per order."""
         slices = self.counted
         if not slices:
             with ThreadPoolExecutor(2) as pool:
@@ -277,7 +279,7 @@ class Census:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Approximate census in one pass and constant memory: HyperLogLog registers, one row an order."""
+    """Approximate census in one pass and constant memory: HyperLogLog registers, one row per order."""
 
     orders: tuple[int, ...]
     precision: int
@@ -307,7 +309,7 @@ class Sketch:
         return Sketch(self.orders, self.precision, self.totals + other.totals, registers)
 
     def summarise(self) -> list[Summary]:
-        """Totals (exact) and estimated numbers of different n-grams, one summary an order."""
+        """Totals (exact) and estimated numbers of different n-grams, one summary per order."""
         from nlgauge.text.sketch import estimate
 
         return [

@@ -107,7 +107,7 @@ def join_runs(keys: Array, marks: Array, starts: Array, ends: Array) -> tuple[Ar
 
 @kernel
 def drop_repeats(keys: Array, offsets: Array) -> tuple[Array, Array]:
-    """Each key once a partition; overwrites `keys` on the way."""
+    """Each key once per partition; overwrites `keys`."""
     kept_offsets = np.zeros(len(offsets), np.int64)
     table = np.empty(0, np.uint64)
     kept = 0

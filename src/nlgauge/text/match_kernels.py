@@ -1,7 +1,7 @@
 """Compiled loops for BLEU of every text of a corpus against all others.
 
 Occurrences of n-grams come partition by partition, as fingerprints with the number of their text. Those of one text
-stand together, so a slot of the table counts for the text seen last and needs to remember no other.
+are adjacent, so a slot of the table only needs to hold counts for the text seen last.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _find(table: Array, key: Any) -> Any:
 
 @kernel
 def _close(table: Array, slot: Any) -> None:
-    """The count of the text seen last joins the two largest."""
+    """Merge the count of the text seen last into the two largest counts."""
     count = table[slot].count
     if count > table[slot].best:
         table[slot].second = table[slot].best
@@ -62,7 +62,7 @@ def _grown(table: Array) -> Array:
 
 @kernel
 def empty_table() -> Array:
-    """A table of n-grams before any was seen."""
+    """An empty table of n-grams."""
     return np.zeros(_FIRST_SLOTS, SLOT)
 
 
@@ -90,7 +90,7 @@ def tally(table: Array, used: int, keys: Array, texts: Array, base: int) -> tupl
 
 @kernel
 def settle(table: Array) -> None:
-    """End the counting, so that matches can be told."""
+    """Finish the counting, so that matches can be looked up."""
     for slot in range(len(table)):
         if table[slot].count:
             _close(table, slot)
@@ -132,7 +132,7 @@ def match_partitions(keys: Array, texts: Array, starts: Array, ends: Array, base
 def corpus_bleu_of_texts(
     lengths: Array, matched: Array, known: Array, often: Array, weights: Array, smooth: bool
 ) -> Array:
-    """BLEU of texts from their lengths and matches (a row an order).
+    """BLEU of texts from their lengths and matches (one row per order).
 
     `known` are the different lengths in the corpus, sorted, and `often` says how many texts have each.
     """

@@ -92,7 +92,7 @@ class SliceMatches:
 
 @dataclass(frozen=True)
 class TextNgrams:
-    """N-grams of some texts with the texts that they occur in: mergeable, exact, order does not matter.
+    """N-grams of some texts with the texts that they occur in: exact, and mergeable in any order.
 
     `matched` has the matches of all slices of the partitions once they are found.
     """
@@ -119,7 +119,7 @@ class TextNgrams:
         return TextNgrams(self.runs + other.runs)._trimmed()
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is large travels between processes as file names."""
+        """Large arrays are sent between processes as file names."""
         return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
 
     def _bytes_in_memory(self) -> int:
@@ -160,7 +160,7 @@ class TextNgrams:
         return SliceMatches(offsets, np.concatenate(found))._trimmed(self.slices)
 
     def matches(self, number: int) -> tuple[Array, Array]:
-        """The lengths of the texts of one run, and their clipped matches with all other texts, a row an order."""
+        """The lengths of the texts of one run, and their clipped matches with all other texts, one row per order."""
         run = self.runs[number]
         places = range(number, number + len(run.orders) * len(self.runs), len(self.runs))
         texts = (np.concatenate([part.texts_of(place) for part in self.matched]) for place in places)
@@ -214,7 +214,7 @@ def _stream(parts: list[Occurrences], bases: Array, partition: int) -> list[Arra
 
 
 def _neighbours(held: Array, at_once: int) -> Iterator[tuple[int, int]]:
-    """Neighbouring partitions that together hold no more than that; one that holds more stands alone."""
+    """Groups of neighbouring partitions with at most `at_once` occurrences; a larger partition forms its own group."""
     first, total = 0, 0
     for p, size in enumerate(held):
         if p > first and total + size > at_once:
@@ -234,7 +234,7 @@ def _stack(parts: list[Occurrences], first: int, last: int) -> tuple[Array, Arra
 
 
 def _join(runs: list[TextRun], scratch: Scratch | None) -> TextRun:
-    """Runs in memory as one, their texts numbered one after the other; in files, written bit by bit, with a scratch."""
+    """Runs in memory as one, with texts numbered consecutively; written to files in pieces if there is a scratch."""
     lengths = np.concatenate([piece(run.lengths, 0, run.size, np.uint32) for run in runs])
     bases = np.concatenate([[0], np.cumsum([run.size for run in runs])])[:-1].astype(np.uint32)
     orders = tuple(

@@ -24,7 +24,7 @@ class Alteration(NamedTuple):
 def alterations(sentence: str) -> list[Alteration]:
     """Every way to add a negation to a sentence (as "not" and as "n't"), or to take one away, left to right.
 
-    "has", "have" and "had" count only before a participle. In tokenised text "n't" stands by itself.
+    "has", "have" and "had" count only before a participle. In tokenised text "n't" is a token.
     """
     words = _APART.sub("n't", sentence.replace("’", "'")).split()
     tokenised = words[-1:] in ([["."], ["!"], ["?"]])
@@ -32,7 +32,7 @@ def alterations(sentence: str) -> list[Alteration]:
     for place, word in enumerate(words):
         plain = word.lower()
         following = words[place + 1].lower().rstrip(".,;!?") if place + 1 < len(words) else ""
-        ways: list[tuple[list[str], int, str]] = []  # what stands instead of how many words
+        ways: list[tuple[list[str], int, str]] = []  # new words, number of words that they replace, kind
         if plain in _FULL:
             ways = [([_FULL[plain]], 1, "delete")]
         elif plain in AUXILIARIES and following == "not":

@@ -10,10 +10,10 @@ from nlgauge.compiled import kernel
 
 @kernel
 def clipped_matches(ranks: Array, different: Array, texts: Array, sets: Array, together: bool) -> Array:
-    """N-grams that the first text of each set shares with the others, a column an order.
+    """N-grams that the first text of each set shares with the others, one column per order.
 
-    `together` gives a row a set and clips with the largest count in any reference (Papineni et al. 2002, section
-    2.1.1); otherwise there is a row a reference. `ranks` and `different` come from `rank_ngrams`.
+    `together` gives one row per set and clips with the largest count in any reference (Papineni et al. 2002, section
+    2.1.1); otherwise there is one row per reference. `ranks` and `different` come from `rank_ngrams`.
     """
     count_of_sets = len(sets) - 1
     rows = count_of_sets if together else len(texts) - 1 - count_of_sets
@@ -48,7 +48,7 @@ def clipped_matches(ranks: Array, different: Array, texts: Array, sets: Array, t
 
 @kernel
 def closest_lengths(texts: Array, sets: Array) -> Array:
-    """For each set, the length among the references that is nearest to the first text's; of two, the shorter."""
+    """For each set, the length among the references that is nearest to the first text's; in a tie, the shorter."""
     closest = np.zeros(len(sets) - 1, np.int64)
     for s in range(len(sets) - 1):
         length = texts[sets[s] + 1] - texts[sets[s]]
@@ -98,7 +98,7 @@ def summed_vectors(ids: Array, texts: Array, vectors: Array) -> Array:
 
 @kernel
 def extreme_vectors(ids: Array, texts: Array, vectors: Array) -> Array:
-    """In each dimension, that value among a text's words that is farthest from 0; of two, the negative one."""
+    """In each dimension, the value among a text's words that is farthest from 0; in a tie, the negative one."""
     extremes = np.zeros((len(texts) - 1, vectors.shape[1]))
     for t in range(len(texts) - 1):
         for i in range(texts[t], texts[t + 1]):

@@ -1,7 +1,7 @@
 """Compiled loops over the n-grams of each set of texts.
 
 Everything starts from ranks: within a set, equal n-grams get equal small numbers. The rank of an n-gram is found from
-the pair (rank of its first n-1 tokens, last token), which is exact and costs one table look-up an n-gram.
+the pair (rank of its first n-1 tokens, last token), which is exact and costs one table look-up per n-gram.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def set_cosine(ranks: Array, different: Array, texts: Array, sets: Array, order:
 
 @kernel
 def nearer_length(below: int, above: int, length: int) -> int:
-    """The nearer of two lengths, the shorter of a tie; a negative one does not exist."""
+    """The nearer of two lengths, in a tie the shorter; a negative length means that there is none."""
     nearer_above = below < 0 or (above >= 0 and above - length < length - below)
     return above if nearer_above else below
 

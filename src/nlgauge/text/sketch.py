@@ -1,4 +1,4 @@
-"""Estimating how many different things a HyperLogLog sketch has seen."""
+"""Estimates of the number of different items in a HyperLogLog sketch."""
 
 from __future__ import annotations
 

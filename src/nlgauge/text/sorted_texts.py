@@ -1,4 +1,4 @@
-"""All texts of a corpus in sorted order, although they need not fit in memory."""
+"""All texts of a corpus in sorted order; the corpus may exceed memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class SortedTexts:
-    """Texts dealt into blocks by a hash of what they say, and sorted there: mergeable, order does not matter."""
+    """Texts distributed over blocks by their hash and sorted within each block; mergeable in any order."""
 
     blocks: int
     runs: tuple[SortedRun, ...]
@@ -90,7 +90,7 @@ class SortedTexts:
         return sum(int(run.texts[-1]) for run in self.runs)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is large travels between processes as file names."""
+        """Large arrays are sent between processes as file names."""
         return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
 
     def _bytes_in_memory(self) -> int:
@@ -116,7 +116,7 @@ class SortedTexts:
         return heapq.merge(*(run.block(number, read_bytes) for run in self.runs))
 
     def sample(self, size: int, seed: int) -> list[str]:
-        """So many texts, each as likely as any other: those with the smallest hashes.
+        """A uniform sample of `size` texts: those with the smallest hashes.
 
         The hash is that of the text, the number of the copy and the seed. If it were that of the text alone, all copies
         of a text would be drawn or none, and a sample would hardly ever have the text that a corpus repeats most.
@@ -124,7 +124,7 @@ class SortedTexts:
         return draw([self.candidates(number, size, seed) for number in range(self.blocks)], size)
 
     def candidates(self, number: int, size: int, seed: int) -> Candidates:
-        """Those texts of a block that a sample could have."""
+        """The texts of a block that may be in the sample."""
         drawn = heapq.nsmallest(size, self._hashed(number, seed))
         texts = pl.Series("text", [text.decode("utf-8") for _, text in drawn], dtype=pl.String)
         return Candidates(pl.Series("hash", [key.hex() for key, _ in drawn], dtype=pl.String), texts)
@@ -162,7 +162,7 @@ def _merged(texts: SortedTexts, scratch: Scratch) -> SortedRun:
 
 
 def batches(texts: Iterator[bytes], size: int = 1 << 20) -> Iterator[list[bytes]]:
-    """Lists of texts of about so many bytes."""
+    """Lists of texts of about `size` bytes each."""
     part: list[bytes] = []
     held = 0
     for text in texts:

@@ -1,4 +1,4 @@
-"""Arrays that may live in the scratch folder of a run: written there whole, read back piece by piece."""
+"""Arrays that may be kept in the scratch folder of a run: written as a whole, read in pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Kept = Array | Path
 
 
 def spill(values: Kept, scratch: Scratch) -> Path:
-    """The file that an array was moved to; one that is in a file already stays there."""
+    """The file that an array was moved to; an array that is already in a file stays there."""
     if isinstance(values, Path):
         return values
     place = scratch.new_file()
@@ -31,7 +31,7 @@ def append(values: Array, place: Path) -> None:
     except OSError as error:
         raise OutputError(
             f"scratch folder {place.parent}: cannot be written: {error.strerror or error}; set NLGAUGE_SCRATCH to a "
-            "folder with more room"
+            "folder with more space"
         ) from error
 
 

@@ -16,6 +16,21 @@ from nlgauge.errors import MissingExtra, ModelError, UnknownName
 
 # Runs of letters, marks, digits and underscores with inner apostrophes ("don't"), or one other visible character.
 _WORD = r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|[^\w\s]"
+_ENTITIES_13A = {
+    "<skipped>": "",
+    "-\n": "",
+    "\n": " ",
+    "&quot;": '"',
+    "&amp;": "&",
+    "&lt;": "<",
+    "&gt;": ">",
+}
+_SPACES_13A = {
+    r"([\x20-\x26\x28-\x2b\x2f\x3a-\x40\x5b-\x60\x7b-\x7e])": " ${1} ",
+    r"([^0-9])([.,])": "${1} ${2} ",
+    r"([.,])([^0-9])": " ${1} ${2}",
+    r"([0-9])(-)": "${1} ${2} ",
+}
 
 
 @dataclass(frozen=True)
@@ -51,7 +66,7 @@ class TokenTable:
 
     @cached_property
     def lanes(self) -> Array:
-        """Two 64-bit hashes a distinct token, comparable between tables."""
+        """Two 64-bit hashes per distinct token, comparable between tables."""
         from nlgauge.text.split_kernels import token_lanes
 
         return token_lanes(self._data, self._starts, self._ends)
@@ -87,7 +102,7 @@ def canonical_tokenizer(name: str) -> str:
         path, _, claimed = name.removeprefix("hf:").partition("@")
         digest = file_digest(path)[:12]
         if claimed and claimed != digest:
-            raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is another tokeniser")
+            raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is a different tokeniser")
         return f"hf:{path}@{digest}"
     raise UnknownName.among("tokeniser", name, [*BUILT_IN, "hf:FILE"])
 
@@ -129,18 +144,21 @@ def _word(texts: pl.Series) -> TokenTable:
     return _from_token_lists(texts.str.extract_all(_WORD))
 
 
-def _sacrebleu_13a(texts: pl.Series) -> TokenTable:
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-
-    cut: Callable[[str], str] = Tokenizer13a()  # type: ignore[no-untyped-call]
-    return _space(pl.Series([cut(text) for text in texts], dtype=pl.String))
+def _mteval_13a(texts: pl.Series) -> TokenTable:
+    """As the program mteval-v13a and sacrebleu cut texts."""
+    for found, becomes in _ENTITIES_13A.items():
+        texts = texts.str.replace_all(found, becomes, literal=True)
+    texts = " " + texts + " "
+    for pattern, becomes in _SPACES_13A.items():
+        texts = texts.str.replace_all(pattern, becomes)
+    return _space(texts)
 
 
 _CUTTERS: dict[str, Callable[[pl.Series], TokenTable]] = {
     "space": _space,
     "space-nodot": _space_nodot,
     "word": _word,
-    "13a": _sacrebleu_13a,
+    "13a": _mteval_13a,
     "char": _char,
 }
 

@@ -41,7 +41,7 @@ _ENDINGS = ("ing", "ed", "ly", "s")
 
 
 class Keyword(NamedTuple):
-    """A word that carries meaning: where it stands in its sentence, and its rough class."""
+    """A word that carries meaning: its position in the sentence, and its approximate class."""
 
     start: int
     end: int
@@ -62,8 +62,8 @@ def sentences(text: str) -> list[str]:
 def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Where the sentences of a text begin and end; parts without a letter or digit stay with the sentence before.
 
-    A full stop after a title, a common abbreviation or an initial ends no sentence, nor does a closing quotation mark
-    before a small letter ("Stop!" he said); an empty line does.
+    A full stop after a title, a common abbreviation or an initial does not end a sentence, nor does a closing quotation
+    mark before a lower-case letter ("Stop!" he said); an empty line does.
     """
     found: list[tuple[int, int]] = []
     start = len(text) - len(text.lstrip())
@@ -88,9 +88,9 @@ def _ends_nothing(word: str) -> bool:
 
 
 def keywords(sentence: str) -> list[Keyword]:
-    """The words of a sentence that are no function words, with a class from their ending and the word before them.
+    """The words of a sentence that are not function words, with a class from their ending and the preceding word.
 
-    A capital letter inside a sentence makes a name. Masked names such as [MALE] are no keywords.
+    A capital letter inside a sentence makes a name. Masked names such as [MALE] are not keywords.
     """
     found = []
     for word in _KEYWORD.finditer(sentence):
@@ -106,7 +106,7 @@ def keywords(sentence: str) -> list[Keyword]:
 
 
 def _place(before: str) -> str:
-    """What the word before says about a word: determiners and prepositions go before things, subjects before verbs."""
+    """The class suggested by the preceding word: determiners and prepositions precede nouns, subjects verbs."""
     if before in _DETERMINERS or before in _PREPOSITIONS:
         return "thing"
     if before in _SUBJECTS or before in AUXILIARIES:

@@ -1,0 +1,1 @@
+"""The database of the annotation site: schema, migrations, assignment, verdicts, logins."""

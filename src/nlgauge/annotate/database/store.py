@@ -1,0 +1,449 @@
+"""Every read and write of the annotation site, each in one transaction, on SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from hmac import compare_digest
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+from sqlalchemy.engine import Connection
+
+from nlgauge.annotate.answers import check_answer, missing_answers
+from nlgauge.annotate.database import assignment as assigning
+from nlgauge.annotate.database import logins, schema, verdicts
+from nlgauge.annotate.database.records import (
+    Assignment,
+    AuditEntry,
+    Finished,
+    Key,
+    Lease,
+    LoginOutcome,
+    Rater,
+    Rejected,
+    SavedAnswer,
+    Snapshot,
+    Study,
+    StudyUnit,
+    SubmitOutcome,
+    Verdict,
+    encode,
+    form_of,
+    hashed_id,
+    pseudonym,
+    record,
+    study_of,
+    unit_of,
+    unit_values,
+)
+from nlgauge.annotate.quality import Finding, Mans, fingerprint
+from nlgauge.annotate.rules import MANUAL
+from nlgauge.annotate.settings import PLATFORMS, StudySettings
+from nlgauge.annotate.units import Unit
+from nlgauge.data.human.forms import Form
+from nlgauge.errors import DataError, OptionError
+
+__all__ = [
+    "Assignment",
+    "AuditEntry",
+    "Finished",
+    "Lease",
+    "LoginOutcome",
+    "Rater",
+    "Rejected",
+    "SavedAnswer",
+    "Snapshot",
+    "Store",
+    "Study",
+    "StudySettings",
+    "StudyUnit",
+    "SubmitOutcome",
+    "Verdict",
+]
+
+
+_SECONDS_FOR_OTHERS = 20.0
+
+
+class Store(logins.Researchers):
+    """The database of the annotation site. Nothing is ever deleted."""
+
+    def create_study(
+        self, name: str, form: Form, units: Sequence[Unit], settings: StudySettings, who: str = "cli"
+    ) -> Study:
+        """Create an open study with its units; the form is stored with it and never changes."""
+        if not name or not name.isprintable() or len(name) > 200:
+            raise OptionError(f"a study named {name[:60]!r}; expected 1 to 200 printable characters")
+        if not any(unit.kind == "normal" for unit in units):
+            raise DataError(f"study '{name}' has no unit to rate; expected at least one")
+        for rule in settings.rules.on_assignments:
+            if isinstance(rule, Mans) and rule.question:
+                form.question(rule.question)
+        at, form_json = self.now(), form.to_json()
+        form_of(form_json)
+        with self._write() as connection:
+            values = {
+                "name": name,
+                "form_json": form_json,
+                "settings_json": settings.to_json(),
+                "seed": settings.seed,
+                "secret": secrets.token_hex(32),
+                "created_at": at,
+            }
+            try:
+                row = connection.execute(sa.insert(schema.study).values(**values).returning(schema.study)).one()
+            except exc.IntegrityError as error:
+                raise DataError(f"a study named '{name}' exists; expected a new name") from error
+            places = random.Random(settings.seed).sample(range(len(units)), len(units))
+            spread = assigning.SHUFFLE_ENDS // len(units)
+            rows = [
+                {"study_id": row.id, "position": position, "shuffle": place * spread, **unit_values(unit)}
+                for position, (place, unit) in enumerate(zip(places, units, strict=True))
+            ]
+            connection.execute(sa.insert(schema.unit), rows)
+            plugin = {"plugin": form.plugin} if form.plugin else {}
+            about = {"study": name, "form": form.name, **plugin, "units": len(units)}
+            self._note(connection, who, "create study", about)
+        return study_of(row)
+
+    def study(self, name: str) -> Study:
+        """The study of this name."""
+        with self._read() as connection:
+            row = connection.execute(sa.select(schema.study).where(schema.study.c.name == name)).first()
+            known = [] if row else connection.execute(sa.select(schema.study.c.name)).scalars().all()
+        if row is None:
+            raise DataError(f"no study named '{name}'; found {', '.join(sorted(known)) or 'none'}")
+        return study_of(row)
+
+    def studies(self) -> list[Study]:
+        """All studies, oldest first."""
+        with self._read() as connection:
+            return [study_of(row) for row in connection.execute(sa.select(schema.study).order_by(schema.study.c.id))]
+
+    def close_study(self, name: str, who: str) -> int:
+        """Close a study: its open leases expire with their answers; returns their number."""
+        study = self.study(name)
+        with self._write() as connection:
+            connection.execute(sa.update(schema.study).where(schema.study.c.id == study.id).values(state="closed"))
+            table = schema.assignment
+            query = sa.select(table).where(table.c.study_id == study.id, table.c.state == "leased")
+            rows = connection.execute(query.order_by(table.c.id).with_for_update(key_share=True)).all()
+            assigning.set_state(connection, [row.id for row in rows], "expired")
+            assigning.free_units(connection, [row.unit_id for row in rows])
+            self._note(connection, who, "close study", {"study": name, "open leases": len(rows)})
+        return len(rows)
+
+    def export_key(self, name: str, who: str) -> str:
+        """The study's key, with which `hashed_id` gives the hash and pseudonym of a platform's id."""
+        study = self.study(name)
+        with self._write() as connection:
+            self._note(connection, who, "export key", {"study": name})
+            query = sa.select(schema.study.c.secret).where(schema.study.c.id == study.id)
+            return str(connection.execute(query).scalar_one())
+
+    def join(
+        self, study: Study, platform: str, external_id: str, platform_data: Mapping[str, Any] | None = None
+    ) -> Rater:
+        """The rater with this platform id, created if new; only a hash of the id is stored.
+
+        Values of `platform_data` that equal the id are left out.
+        """
+        if platform not in PLATFORMS:
+            raise OptionError(f"the platform '{platform[:40]}'; expected one of {', '.join(PLATFORMS)}")
+        kept = {key: value for key, value in (platform_data or {}).items() if value != external_id}
+        try:
+            external_id.encode()
+            data = encode(kept)
+        except UnicodeEncodeError as error:
+            raise DataError(f"a rater's id or data with a lone surrogate ({error}); expected text") from error
+        if not external_id:
+            raise DataError("a rater without an id; expected the platform's id")
+        with self._write() as connection:
+            return self._join(connection, study, platform, external_id, data if kept else "")
+
+    def claim(self, study: Study, link: str, browser: str) -> Rater | None:
+        """The rater of a personal link for the browser that claims it first, or has claimed it; else None.
+
+        The rater's row is locked from joining to the end, so that only one browser is first.
+        """
+        with self._write() as connection:
+            rater = self._join(connection, study, "direct", link, "")
+            owner = rater.platform_data.get("browser")
+            if owner is None:
+                table = schema.rater
+                data = encode({**rater.platform_data, "browser": browser})
+                change = sa.update(table).where(table.c.id == rater.id).values(platform_json=data)
+                return record(Rater, connection.execute(change.returning(table)).one())
+        return rater if compare_digest(str(owner), browser) else None
+
+    def _join(self, connection: Connection, study: Study, platform: str, external_id: str, data: str) -> Rater:
+        at = self.now()
+        secret = connection.execute(sa.select(schema.study.c.secret).where(schema.study.c.id == study.id))
+        hashed = hashed_id(secret.scalar_one(), platform, external_id)
+        order = int.from_bytes(hashlib.sha256(f"{study.seed}:{hashed}".encode()).digest()[:7], "big")
+        made = self.insert(schema.rater).values(
+            study_id=study.id,
+            pseudonym=pseudonym(hashed),
+            hashed_id=hashed,
+            platform=platform,
+            platform_json=data or "{}",
+            state="qualifying" if assigning.has_qualification(connection, study.id) else "active",
+            order_seed=order,
+            created_at=at,
+            last_seen_at=at,
+        )
+        changed: dict[str, Any] = {"last_seen_at": at} | ({"platform_json": data} if data else {})
+        query = made.on_conflict_do_update(index_elements=["study_id", "hashed_id"], set_=changed)
+        return record(Rater, connection.execute(query.returning(schema.rater)).one())
+
+    def rater(self, rater_id: int) -> Rater:
+        """The rater with this id."""
+        with self._read() as connection:
+            row = connection.execute(sa.select(schema.rater).where(schema.rater.c.id == rater_id)).first()
+        if row is None:
+            raise DataError(f"no rater {rater_id}; expected one who has joined")
+        return record(Rater, row)
+
+    def lease(self, study: Study, rater: Rater) -> Lease | Finished | Rejected:
+        """The rater's next work: an open lease, else the unit that needs ratings most."""
+        found = self._lease(study, rater, may_expire=True)
+        if found is None:
+            self._expire(study.id)
+            found = self._lease(study, rater, may_expire=False)
+        if found is None:
+            raise AssertionError("a lease was postponed twice")
+        return found
+
+    def _lease(self, study: Study, rater: Rater, *, may_expire: bool) -> Lease | Finished | Rejected | None:
+        until = time.monotonic() + _SECONDS_FOR_OTHERS
+        while True:
+            try:
+                with self._write() as connection:
+                    return assigning.lease(connection, study, rater.id, self.now(), may_expire=may_expire)
+            except assigning.OthersTaking as error:
+                if time.monotonic() > until:
+                    raise DataError(
+                        f"all remaining units are locked since {_SECONDS_FOR_OTHERS:.0f} seconds; expected them to be "
+                        "free at once: is the database blocked?"
+                    ) from error
+                time.sleep(random.uniform(0.005, 0.02))
+
+    def take_unit(self, study: Study, rater: Rater, unit_id: int, leased_at: float) -> Assignment:
+        """The rater's assignment of a unit chosen elsewhere, such as by a crowd platform.
+
+        A new or expired one is leased from `leased_at` on; others stay unchanged.
+        """
+        with self._write() as connection:
+            expires_at = self.now() + study.lease_seconds
+            return assigning.take(connection, study, rater.id, unit_id, leased_at, expires_at)
+
+    def save(self, assignment_id: int, rater_id: int, item: str, question: str, value: Any) -> None:
+        """Save one answer; a later one to the same question replaces it."""
+        self.save_all(assignment_id, rater_id, {(item, question): value})
+
+    def save_all(self, assignment_id: int, rater_id: int, answers: Mapping[Key, Any]) -> None:
+        """Save several answers by (item, question) atomically."""
+        with self._write() as connection:
+            found = assigning.held(connection, assignment_id, rater_id)
+            row, study, unit = found.row, found.study, found.unit
+            assigning.require_leased(row, self.now())
+            rows = []
+            for (item, question), given in answers.items():
+                value = check_answer(study.form, question, item, given, unit)
+                is_text = study.form.question(question).widget == "text"
+                rows.append(
+                    {
+                        "assignment_id": row.id,
+                        "item": item,
+                        "question": question,
+                        "value_json": encode(value),
+                        "fingerprint": fingerprint(value) if is_text else "",
+                        "saved_at": self.now(),
+                    }
+                )
+            made = self.insert(schema.answer)
+            changed = {name: made.excluded[name] for name in ("value_json", "fingerprint", "saved_at")}
+            keys = ["assignment_id", "item", "question"]
+            if rows:
+                connection.execute(made.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+
+    def answers(self, assignment_id: int) -> dict[Key, Any]:
+        """The answers of an assignment, by (item, question)."""
+        with self._read() as connection:
+            return assigning.answers_of(connection, assignment_id)
+
+    def open_answers(self, assignment_id: int, rater_id: int) -> dict[Key, Any] | None:
+        """The answers of an assignment that is open for its rater; None if it is not open."""
+        with self._read() as connection:
+            if not assigning.is_open(connection, assignment_id, rater_id, self.now()):
+                return None
+            return assigning.answers_of(connection, assignment_id)
+
+    def submit(self, assignment_id: int, rater_id: int, seconds: float) -> SubmitOutcome:
+        """Submit an assignment: complete work is judged at once; if it is rejected, its unit is free again.
+
+        `seconds` is measured by the page; it is limited to the time since the lease, or to the length of a lease if the
+        clock was set back meanwhile. A repeated submission gives the same outcome.
+
+        If the study has the correlation filter, it judges this rater now, and all raters of a unit when the unit is
+        complete, since their correlations change with later ratings.
+        """
+        outcome, study, unit_id = self._submit(assignment_id, rater_id, seconds)
+        if outcome.state == "valid" and study.settings.rules.correlation is not None:
+            with self._read() as connection:
+                raters = verdicts.raters_when_full(connection, unit_id, study.settings.raters)
+            self._judge(study, [one for one in raters if one != rater_id], "site")
+        return outcome
+
+    def _submit(self, assignment_id: int, rater_id: int, seconds: float) -> tuple[SubmitOutcome, Study, int]:
+        at = self.now()
+        with self._write() as connection:
+            rater = assigning.lock_rater(connection, rater_id)
+            found = assigning.held(connection, assignment_id, rater_id)
+            row, study, unit = found.row, found.study, found.unit
+            if rater is None or row.submitted_at is not None:
+                return verdicts.outcome(connection, assignment_id), study, row.unit_id
+            assigning.require_leased(row, at)
+            answers = assigning.answers_of(connection, assignment_id)
+            if missing := missing_answers(study.form, unit, answers):
+                return SubmitOutcome("leased", tuple(missing), rater_state=rater.state), study, row.unit_id
+            most = at - row.leased_at if at >= row.leased_at else study.lease_seconds
+            spent = min(max(seconds, 0.0) if math.isfinite(seconds) else 0.0, most)
+            findings = study.settings.rules.find(verdicts.work_of(connection, study, row, unit, answers, spent))
+            values = {"state": "valid", "submitted_at": at, "seconds": spent}
+            table = schema.assignment
+            connection.execute(sa.update(table).where(table.c.id == row.id).values(**values))
+            for finding in findings:
+                verdicts.add_verdict(connection, rater_id, finding, at, row.id)
+            if not verdicts.judge_rater(connection, study, rater, unit.kind, findings, at) and findings:
+                assigning.set_state(connection, [row.id], "rejected")
+                assigning.free_units(connection, [row.unit_id])
+            return verdicts.outcome(connection, assignment_id), study, row.unit_id
+
+    def reject(
+        self,
+        *,
+        assignment_id: int | None = None,
+        rater_id: int | None = None,
+        rule: str = MANUAL,
+        reason: str,
+        who: str,
+    ) -> Verdict:
+        """Reject an assignment, or a rater with all their work; the units become free."""
+        if (assignment_id is None) == (rater_id is None):
+            raise OptionError("expected either an assignment or a rater to reject")
+        if not reason.strip():
+            raise OptionError("a rejection without a reason; expected one in plain words")
+        at, finding = self.now(), Finding(rule, reason)
+        with self._write() as connection:
+            if assignment_id is not None:
+                made = verdicts.reject_assignment(connection, assignment_id, finding, at)
+            else:
+                rater = assigning.lock_rater(connection, rater_id or 0)
+                if rater is None:
+                    raise DataError(f"no rater {rater_id}; expected one who has joined")
+                made = verdicts.reject_rater(connection, rater.id, finding, at)
+            details = {"verdict": made.id, "assignment": assignment_id, "rater": made.rater_id, "rule": rule}
+            self._note(connection, who, "reject", {**details, "reason": reason})
+        return made
+
+    def overrule(self, verdict_id: int, why: str, who: str) -> None:
+        """Overrule a rejection: work rejected by it alone is valid again, even beyond the wanted ratings."""
+        if not why.strip():
+            raise OptionError("overruled without a reason; expected one in plain words")
+        table = schema.verdict
+        with self._write() as connection:
+            found = connection.execute(sa.select(table).where(table.c.id == verdict_id)).first()
+            if found is None:
+                raise DataError(f"no verdict {verdict_id}; expected one of the study's rejections")
+            assigning.lock_rater(connection, found.rater_id)
+            change = sa.update(table).where(table.c.id == verdict_id, table.c.overruled_at.is_(None))
+            change = change.values(overruled_at=self.now(), overruled_why=why)
+            if connection.execute(change).rowcount == 0:
+                raise DataError(f"verdict {verdict_id} is already overruled; expected one in force")
+            verdicts.restore(connection, found)
+            self._note(connection, who, "overrule", {"verdict": verdict_id, "why": why})
+
+    def judge_raters(self, study: Study, who: str) -> list[Verdict]:
+        """Apply the correlation filter to every rater, all by the same current ratings."""
+        with self._read() as connection:
+            ids = connection.execute(sa.select(schema.rater.c.id).where(schema.rater.c.study_id == study.id))
+            raters = sorted(ids.scalars())
+        return self._judge(study, raters, who)
+
+    def _judge(self, study: Study, raters: Sequence[int], who: str) -> list[Verdict]:
+        rule = study.settings.rules.correlation
+        if rule is None:
+            raise OptionError(f"study '{study.name}' has no rule 'correlation'; expected one in its quality settings")
+        table = schema.rater.c
+        with self._read() as connection:
+            query = sa.select(table.id).where(table.id.in_(raters), table.state != "rejected").order_by(table.id)
+            ids = connection.execute(query).scalars().all()
+            found = [(rater, verdicts.find_contrary(connection, study, rater, rule)) for rater in ids]
+        return [
+            self.reject(rater_id=rater, rule=finding.rule, reason=finding.reason, who=who)
+            for rater, finding in found
+            if finding is not None
+        ]
+
+    def expire(self) -> int:
+        """End all expired leases and return their number; new leases do so when needed."""
+        return sum(self._expire(study.id) for study in self.studies() if study.state == "open")
+
+    def last_change(self, study: Study) -> tuple[int | float | str | None, ...]:
+        """A value that changes whenever work, verdicts, raters or the state of the study change."""
+        mine, rater, verdict = schema.assignment.c, schema.rater.c, schema.verdict.c
+        of_study = verdict.rater_id.in_(sa.select(rater.id).where(rater.study_id == study.id))
+        with self._read() as connection:
+            state = connection.execute(sa.select(schema.study.c.state).where(schema.study.c.id == study.id)).scalar()
+            work = sa.select(
+                sa.func.max(mine.id),
+                sa.func.max(mine.submitted_at),
+                sa.func.count(mine.submitted_at),
+                sa.func.count(sa.case((mine.state == "leased", 1))),
+            ).where(mine.study_id == study.id)
+            judged = sa.select(sa.func.max(verdict.id), sa.func.count(verdict.overruled_at)).where(of_study)
+            seen = sa.select(sa.func.max(rater.last_seen_at)).where(rater.study_id == study.id)
+            return (state, *(value for query in (work, judged, seen) for value in connection.execute(query).one()))
+
+    def snapshot(self, study: Study) -> Snapshot:
+        """A consistent snapshot of a study."""
+        with self._read() as connection:
+            mine = schema.assignment.c.study_id == study.id
+            of_answers = schema.answer.join(schema.assignment)
+            of_verdicts = schema.verdict.join(schema.rater)
+            units = connection.execute(
+                sa.select(schema.unit).where(schema.unit.c.study_id == study.id).order_by(schema.unit.c.position)
+            ).all()
+            raters = sa.select(schema.rater).where(schema.rater.c.study_id == study.id).order_by(schema.rater.c.id)
+            assignments = sa.select(schema.assignment).where(mine).order_by(schema.assignment.c.id)
+            answers = sa.select(schema.answer).select_from(of_answers).where(mine)
+            answers = answers.order_by(schema.answer.c.assignment_id, schema.answer.c.item, schema.answer.c.question)
+            found = sa.select(schema.verdict).select_from(of_verdicts).where(schema.rater.c.study_id == study.id)
+            return Snapshot(
+                self._study_at(connection, study.id),
+                tuple(StudyUnit(row.id, row.position, row.taken, unit_of(row)) for row in units),
+                tuple(record(Rater, row) for row in connection.execute(raters)),
+                tuple(record(Assignment, row) for row in connection.execute(assignments)),
+                tuple(record(SavedAnswer, row) for row in connection.execute(answers)),
+                tuple(record(Verdict, row) for row in connection.execute(found.order_by(schema.verdict.c.id))),
+                self.now(),
+            )
+
+    def _expire(self, study_id: int) -> int:
+        total = 0
+        while True:
+            with self._write() as connection:
+                ended = assigning.expire_due(connection, study_id, self.now())
+            total += ended
+            if not ended:
+                return total
+
+    def _study_at(self, connection: Connection, study_id: int) -> Study:
+        return study_of(connection.execute(sa.select(schema.study).where(schema.study.c.id == study_id)).one())

@@ -1,0 +1,1 @@
+"""Pages of the annotation site, and their security."""

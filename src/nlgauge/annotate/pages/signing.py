@@ -1,0 +1,173 @@
+"""Signed data of the site: rater links, entrances from crowd platforms, cookies and CSRF tokens.
+
+Everything is signed with one secret (itsdangerous, HMAC), with a separate salt for each purpose, so that a token
+made for one purpose is invalid for another. Times are the server's.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from itsdangerous import BadSignature, Signer, URLSafeSerializer
+
+from nlgauge.annotate.database.schema import now as server_time
+from nlgauge.annotate.settings import Platform
+from nlgauge.errors import DataError, OptionError
+
+FEWEST_SECRET_CHARACTERS = 32
+LINK_DAYS = 30.0
+
+Purpose = Literal["link", "entrance", "rater", "researcher", "visitor"]
+
+
+class _Expiring(Protocol):
+    @property
+    def expires_at(self) -> float: ...
+
+
+_Signed = TypeVar("_Signed", bound=_Expiring)
+
+
+class TokenError(DataError):
+    """A token with a wrong signature or purpose, or an expired one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An entry to a study: a personal link (identified by `nonce`), or an entrance from a platform.
+
+    `external_id` and `data` come from the platform; a personal link has neither.
+    """
+
+    study: str
+    expires_at: float
+    nonce: str
+    platform: Platform = "direct"
+    external_id: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterSession:
+    """A rater in one browser. `nonce` binds the tokens of the pages to it; `link` is the nonce of a personal link.
+
+    `handed_in` is the platform's finished assignment, which must still be posted back; `in_frame` says that MTurk
+    shows the pages in a frame.
+    """
+
+    rater: int
+    study: str
+    expires_at: float
+    nonce: str
+    link: str = ""
+    handed_in: str = ""
+    in_frame: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResearcherSession:
+    """A researcher who has logged in."""
+
+    name: str
+    expires_at: float
+    nonce: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class VisitorSession:
+    """A browser without a session."""
+
+    expires_at: float
+    nonce: str
+
+
+def new_nonce() -> str:
+    """A random, unguessable name."""
+    return secrets.token_urlsafe(18)
+
+
+def read_secret(path: str | Path) -> str:
+    """The secret in a file that only its owner may read; created the first time."""
+    place = Path(path)
+    try:
+        if not place.exists():
+            _make_secret(place)
+        secret = place.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise OptionError(f"{place}: {reason}; expected a file, or a folder, for the site's secret") from error
+    return check_secret(secret, str(place))
+
+
+def _make_secret(place: Path) -> None:
+    """Write a secret atomically; if another process was faster, its secret is kept."""
+    handle, draft = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(secrets.token_urlsafe(48) + "\n")
+        with suppress(FileExistsError):
+            os.link(draft, place)
+    finally:
+        Path(draft).unlink()
+
+
+def check_secret(secret: str, place: str = "the secret") -> str:
+    """The secret; raises an error if it is too short."""
+    if len(secret) < FEWEST_SECRET_CHARACTERS:
+        raise OptionError(
+            f"{place}: found {len(secret)} characters; expected a secret of at least {FEWEST_SECRET_CHARACTERS}: "
+            "delete the file, and a new one is made (existing links become invalid)"
+        )
+    return secret
+
+
+def sign_link(secret: str, study: str, *, nonce: str = "", days: float = LINK_DAYS, now: float | None = None) -> str:
+    """The token of a personal link; its nonce identifies the rater."""
+    at = server_time() if now is None else now
+    return sign(secret, "link", Link(study=study, expires_at=at + days * 86400, nonce=nonce or new_nonce()))
+
+
+def link_address(base_url: str, token: str) -> str:
+    """The address that a rater opens."""
+    return f"{base_url.rstrip('/')}/r/{token}"
+
+
+def entrance_address(base_url: str, study: str, platform: Platform) -> str:
+    """The address that a crowd platform opens, to which it adds its own parameters."""
+    return f"{base_url.rstrip('/')}/s/{quote(study, safe='')}/{platform}"
+
+
+def sign(secret: str, purpose: Purpose, content: Any) -> str:
+    """A record as a token that fits into an address or a cookie."""
+    return str(_serializer(secret, purpose).dumps(asdict(content)))
+
+
+def read(secret: str, purpose: Purpose, kind: type[_Signed], token: str, now: float) -> _Signed:
+    """The record in a token; raises an error for a wrong signature or an expired token."""
+    try:
+        content = msgspec.convert(_serializer(secret, purpose).loads(token), kind)
+    except (BadSignature, msgspec.ValidationError, ValueError) as error:
+        raise TokenError(
+            "this link was not made by this site, or a part of it is missing; open it as you got it"
+        ) from (error)
+    if now > content.expires_at:
+        raise TokenError("this link has expired; ask for a new one")
+    return content
+
+
+def csrf_token(secret: str, nonce: str) -> str:
+    """The token that a page must send back, so that other sites cannot post; bound to one session."""
+    return Signer(secret, salt="nlgauge.annotate.csrf", key_derivation="hmac").get_signature(nonce).decode()
+
+
+def _serializer(secret: str, purpose: Purpose) -> URLSafeSerializer:
+    return URLSafeSerializer(secret, salt=f"nlgauge.annotate.{purpose}", signer_kwargs={"key_derivation": "hmac"})

@@ -1,0 +1,1 @@
+"""Ratings, questionnaires, crowd exports and released human judgments."""

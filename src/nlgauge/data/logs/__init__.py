@@ -1,0 +1,1 @@
+"""Output of other tools, converted to JSON lines."""

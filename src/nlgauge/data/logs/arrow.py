@@ -1,0 +1,145 @@
+"""Arrow files and folders of Hugging Face datasets, turned into JSON lines one file at a time.
+
+A dataset saved with `save_to_disk` is a folder of Arrow streams that `state.json` lists; with several splits each is a
+folder, and `dataset_dict.json` lists them. On the hub, a dataset is a folder of Parquet files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nlgauge.data.sources.chunks import Chunk
+from nlgauge.data.sources.files import ARROW_MAGIC
+from nlgauge.data.sources.json_lines import decode_python
+from nlgauge.errors import DataError
+
+_ARROW_FILE, _ARROW_STREAM = ARROW_MAGIC
+_STATE, _SPLITS = "state.json", "dataset_dict.json"
+_SHARD = re.compile(r"(?P<split>.+)-\d+-of-\d+")
+
+
+def is_dataset(folder: Path) -> bool:
+    """Whether a folder holds a dataset."""
+    return (folder / _STATE).is_file() or (folder / _SPLITS).is_file() or bool(_parquet_files(folder))
+
+
+def dataset_files(folder: Path) -> list[Path]:
+    """The data files of a dataset of one split, in order."""
+    if (folder / _SPLITS).is_file():
+        return dataset_files(_only_split(folder))
+    if (folder / _STATE).is_file():
+        return _listed_files(folder)
+    files = _parquet_files(folder)
+    splits = dict.fromkeys(found["split"] if (found := _SHARD.fullmatch(path.stem)) else "" for path in files)
+    if len(splits) > 1 or (len(files) > 1 and "" in splits):
+        raise DataError(
+            f"holds {', '.join(path.name for path in files[:6])}; expected the files of one split: name one file, "
+            "or a folder with one split",
+            file=str(folder),
+        )
+    return files
+
+
+def table_chunks(files: Sequence[Path], size: int, bytes_on_disk: int) -> Iterator[Chunk]:
+    """The rows of Arrow or Parquet files as JSON lines, some `size` bytes at a time, without columns of bytes."""
+    first_line, header, names = 1, b"", None
+    for place, path in enumerate(files):
+        for part, share in _parts(path, size):
+            if part.columns != (names := names or part.columns):
+                raise DataError(
+                    f"has columns {', '.join(part.columns)}; expected those of {files[0].name} ({', '.join(names)}): "
+                    "one dataset holds rows of one kind",
+                    file=str(path),
+                )
+            payload = part.write_ndjson().encode()
+            header = header or payload.partition(b"\n")[0]
+            yield Chunk(payload, first_line, header, consumed=int(bytes_on_disk * (place + share) / len(files)))
+            first_line += part.height
+
+
+def _parts(path: Path, size: int) -> Iterator[tuple[pl.DataFrame, float]]:
+    """A file's rows, some `size` bytes at a time, and the share of the file read by then."""
+    frame = _frame(path)
+    kept = [name for name, kind in frame.schema.items() if not _holds_bytes(kind)]
+    if not kept:
+        found = ", ".join(frame.columns) or "no columns"
+        raise DataError(f"found {found}; expected at least one column of text or numbers", file=str(path))
+    rows = max(1, int(size * frame.height / max(1, frame.estimated_size())))
+    for start in range(0, frame.height, rows):
+        part = frame.slice(start, rows).select(kept)
+        yield part, (start + part.height) / frame.height
+
+
+def _frame(path: Path) -> pl.DataFrame:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_ARROW_FILE))
+        if magic.startswith(_ARROW_STREAM):
+            return pl.read_ipc_stream(path)
+        return pl.read_ipc(path) if magic == _ARROW_FILE else pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise DataError(
+            f"is not a readable Arrow or Parquet file ({str(error).partition(chr(10))[0]}); expected a complete one: "
+            "copy it again",
+            file=str(path),
+        ) from error
+
+
+def _holds_bytes(kind: Any) -> bool:
+    if isinstance(kind, pl.Struct):
+        return any(_holds_bytes(field.dtype) for field in kind.fields)
+    if isinstance(kind, pl.List | pl.Array):
+        return _holds_bytes(kind.inner)
+    return kind in (pl.Binary, pl.Object)
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
+
+
+def _only_split(folder: Path) -> Path:
+    splits = _described(folder / _SPLITS, "splits")
+    if len(splits) != 1:
+        ways = ", ".join(str(folder / split) for split in splits) or "none"
+        raise DataError(
+            f"is a dataset of {len(splits)} splits; expected one: name its folder ({ways})", file=str(folder)
+        )
+    return _inside(folder, splits[0], folder / _SPLITS)
+
+
+def _listed_files(folder: Path) -> list[Path]:
+    files = [_inside(folder, name, folder / _STATE) for name in _described(folder / _STATE, "_data_files")]
+    missing = next((path for path in files if not path.is_file()), None)
+    if missing is not None:
+        raise DataError(
+            f"names {missing.name}, which does not exist; expected a complete dataset", file=str(folder / _STATE)
+        )
+    if not files:
+        raise DataError("names no data files; expected at least one", file=str(folder / _STATE))
+    return files
+
+
+def _described(path: Path, key: str) -> list[str]:
+    """The names that a dataset's description lists."""
+    try:
+        value = decode_python(path.read_bytes())
+    except (ValueError, OSError) as error:
+        raise DataError(f"cannot be read ({error}); expected the description of a dataset", file=str(path)) from error
+    found = value.get(key) if isinstance(value, dict) else None
+    entries = found if isinstance(found, list) else []
+    names = [entry.get("filename") if isinstance(entry, dict) else entry for entry in entries]
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"has no list of names '{key}'; expected the description of a dataset", file=str(path))
+    return [str(name) for name in names]
+
+
+def _inside(folder: Path, name: str, description: Path) -> Path:
+    """A file that a description names; it must be in the same folder."""
+    if name in ("", ".", "..") or Path(name).name != name:
+        raise DataError(f"names '{name}'; expected files beside it, by name alone", file=str(description))
+    return folder / name

@@ -1,0 +1,148 @@
+"""The one resolver of columns: which column has a role, what it must hold, and the error for one that is missing.
+
+A role has the name of the option that names its column, so that errors carry it: `label=` in Python, `--label` on the
+command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal, overload
+
+import polars as pl
+
+from nlgauge.arrays import Array
+from nlgauge.configured import Options, options_of, show
+from nlgauge.errors import DataError, OptionError, argument
+
+_LABELS = ("label_value", "label", "content_diversity")
+_PARAMETERS = ("temperature", "top_p", "top_k", "label_value", "parameter")
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "responses": ("responses",),
+    "text": ("text", "response", "output"),
+    "id": ("id", "sample_id"),
+    "context": ("context", "prompt"),
+    "system": ("system", "model"),
+    "references": ("references", "reference"),
+    "label": _LABELS,
+    "parameter": _PARAMETERS,
+    "truth": (*_LABELS, *_PARAMETERS),
+    "item": ("item",),
+    "rater": ("rater",),
+    "question": ("question",),
+    "value": ("value",),
+    "judgment": ("judgment", "judgement", "HumanJudgement", "hj", "human"),
+    "logp": ("logp", "log_p", "ModelProbability", "logprob"),
+    "token_logprobs": ("token_logprobs",),
+    "length": ("length", "LengthOfUtterance", "len"),
+    "is_model": ("is_model", "Label", "source", "kind"),
+}
+"""The names that are tried for each role, in this order, where no column is named."""
+_MOST_SHOWN, _NEAREST = 30, 3
+
+
+def no_such_column(
+    name: str, found: Iterable[str], *, file: str | None = None, option: str | None = None, advice: str = ""
+) -> DataError:
+    """The error for a column that the data does not have; `option` is the one that named it."""
+    names = list(found)
+    shown = ", ".join(names[:_MOST_SHOWN]) + (", …" if len(names) > _MOST_SHOWN else "")
+    near = difflib.get_close_matches(name, names, n=_NEAREST)
+    suggestion = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+    end = f"; {advice}" if advice else ""
+    return DataError(
+        f"no such column; found {shown or 'none'}{suggestion}{end}", file=file or None, column=name, option=option
+    )
+
+
+@overload
+def find_column(
+    names: Sequence[str],
+    role: str,
+    given: str | None = None,
+    *,
+    usual: Sequence[str] | None = None,
+    file: str | None = None,
+    required: Literal[True],
+    advice: str = "",
+) -> str: ...
+
+
+@overload
+def find_column(
+    names: Sequence[str],
+    role: str,
+    given: str | None = None,
+    *,
+    usual: Sequence[str] | None = None,
+    file: str | None = None,
+    required: bool = False,
+    advice: str = "",
+) -> str | None: ...
+
+
+def find_column(
+    names: Sequence[str],
+    role: str,
+    given: str | None = None,
+    *,
+    usual: Sequence[str] | None = None,
+    file: str | None = None,
+    required: bool = False,
+    advice: str = "",
+) -> str | None:
+    """The column that has a role: the one that was named, or else the first usual name that the table has.
+
+    An empty name means that no column has the role. A named column that the table does not have is an error, and so is
+    a `required` role without a column: `advice` says what else to do.
+    """
+    if given:
+        if given in names:
+            return given
+        raise no_such_column(given, names, file=file, option=role)
+    tried = ROLES.get(role, ()) if usual is None else usual
+    found = None if given == "" else next((name for name in tried if name in names), None)
+    if found is None and required:
+        advice = f"name the column with {argument(role)}{advice}"
+        raise no_such_column(role, names, file=file, option=role, advice=advice)
+    return found
+
+
+def names_in(frame: pl.DataFrame, column: str, *, option: str | None = None, file: str | None = None) -> pl.Series:
+    """A column of names as text, null where a cell is empty."""
+    if column not in frame.columns:
+        raise no_such_column(column, frame.columns, file=file, option=option)
+    if frame[column].dtype.is_nested():
+        raise DataError(
+            f"holds {frame[column].dtype}; expected one name per row", file=file or None, column=column, option=option
+        )
+    return frame[column].cast(pl.String).replace("", None)
+
+
+def numbers_in(frame: pl.DataFrame, column: str, *, option: str | None = None, file: str | None = None) -> Array:
+    """A column as numbers, NaN where a cell is empty; an error that names the row where one is not a number."""
+    if column not in frame.columns:
+        raise no_such_column(column, frame.columns, file=file, option=option)
+    values = frame[column]
+    if values.dtype == pl.String:
+        values = values.str.strip_chars().replace("", None)
+    elif values.dtype.is_nested():
+        message = f"holds {values.dtype}; expected a number in every row"
+        raise DataError(message, file=file or None, column=column, option=option)
+    numbers = values.cast(pl.Float64, strict=False)
+    bad = (numbers.is_null() & values.is_not_null()).arg_true()
+    if len(bad):
+        row = int(bad[0])
+        name = f"set '{frame['id'][row]}'" if "id" in frame.columns else f"row {row}"
+        message = f"{name} has '{values[row]}'; expected a number"
+        raise DataError(message, file=file or None, column=column, option=option)
+    return numbers.fill_null(float("nan")).to_numpy()
+
+
+def refuse_unused(group: Options, used: Collection[str], advice: str) -> None:
+    """Refuse an option that was given and would be ignored."""
+    for one in options_of(type(group)):
+        value = getattr(group, one.name)
+        if one.name not in used and value != one.default:
+            raise OptionError(f"{argument(one.name, show(value))} has no effect here; {advice}")

@@ -1,0 +1,1 @@
+"""Files as sources of bytes: opening, object stores, shards, chunks, parts, samples."""

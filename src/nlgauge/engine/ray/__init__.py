@@ -1,0 +1,1 @@
+"""Ray clusters, pools and workers."""

@@ -1,0 +1,1 @@
+"""Metrics of diversity: n-grams, similarities and embeddings of response sets."""

@@ -1,0 +1,346 @@
+"""Measures that only need to know how many n-grams there are and how many differ: distinct, EAD, TTR, entropy."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.configured import option
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.base import OVER, Metric, Shares, WordingMetric, refuse
+from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
+from nlgauge.metrics.orders import Orders
+from nlgauge.metrics.score import Direction, Score
+from nlgauge.stats.inference import Inference
+from nlgauge.stats.jackknife import LeftOut, jackknife_interval
+from nlgauge.text.census import Census, Sketch, Summary
+from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
+
+BERT_VOCABULARY = 30522
+SKETCH = "hll-16"
+TOKENIZER = "Tokeniser: space, space-nodot, word, 13a, char, or a tokenizer.json."
+CASE = "Keep upper and lower case apart, or put all in lower case."
+ORDERS = "N-gram orders; scores of several orders are averaged."
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenOptions(Metric):
+    """Options of every measure that works on tokens."""
+
+    tok: str = option("space", TOKENIZER)
+    case: Literal["keep", "lower"] = option("keep", CASE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "tok", canonical_tokenizer(self.tok))
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokeniser that the options name."""
+        return Tokenizer(self.tok, lower=self.case == "lower")
+
+
+@dataclass(frozen=True)
+class CorpusStats:
+    """A census or sketch of n-grams, with the number of texts in each group (in one group when not grouped)."""
+
+    texts: Array
+    grams: Census | Sketch
+
+    def __add__(self, other: CorpusStats) -> CorpusStats:
+        return CorpusStats(self.texts + other.texts, self.grams + other.grams)  # type: ignore[operator]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramMeasure(TokenOptions, WordingMetric):
+    """A measure of the n-grams of each set, or of the whole corpus.
+
+    `over=corpus` pools everything into one value; `count=hll-16` then estimates in one pass and little memory.
+    """
+
+    direction: ClassVar[Direction] = Direction.MORE_DIVERSE
+    _keeps_counts: ClassVar[bool] = False
+
+    n: Orders = option(Orders("1-5"), ORDERS)
+    over: Literal["set", "corpus"] = option("set", OVER)
+    count: str = option(
+        "exact", "With over=corpus: count n-grams exactly, or estimate in little memory (hll-4 to hll-18)."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "n", Orders(self.n))
+        refuse(
+            "count",
+            self.count != "exact" and self.over == "set",
+            f"{self.name}: count={self.count} requires over=corpus; a set is always counted exactly",
+        )
+        refuse(
+            "count",
+            self.count != "exact" and self.precision is None,
+            f"{self.name}:count={self.count}; expected exact or hll-4 to hll-18",
+        )
+
+    @property
+    def precision(self) -> int | None:
+        """Precision of the sketch, None when counting exactly."""
+        head, _, digits = self.count.partition("-")
+        return int(digits) if head == "hll" and digits.isdigit() and 4 <= int(digits) <= 18 else None
+
+    def sketched(self) -> Metric | None:
+        """Estimates for a corpus; frequencies cannot be estimated."""
+        return replace(self, count=SKETCH) if self.level == "corpus" and not self._keeps_counts else None
+
+    def savings(self) -> tuple[str, ...]:
+        """An estimate, or fewer orders, where a corpus is counted exactly."""
+        if self.level != "corpus" or self.count != "exact":
+            return ()
+        return (*(() if self._keeps_counts else (f"count={SKETCH}",)), "fewer n-gram orders (n=1-2)")
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """All options but `count` where it says nothing."""
+        shown = dict(super().relevant_options())
+        if self.over == "set":
+            del shown["count"]
+        order = ["n", "over", "count"]
+        return {key: shown[key] for key in [*order, *(k for k in shown if k not in order)] if key in shown}
+
+    def part_names(self) -> tuple[str, ...]:
+        """One part per order."""
+        return tuple(f"n={n}" for n in self.n)
+
+    @abstractmethod
+    def of_summary(self, summary: Summary, n: int) -> float:
+        """The measure of a corpus, for one order."""
+
+    def left_out(self, summaries: list[Summary], texts: Array) -> LeftOut | None:  # noqa: ARG002 - for subclasses
+        """Values with each group of texts left out; None where they cannot be known."""
+        return None
+
+    def collect_corpus(self, batch: Batch) -> CorpusStats:
+        """A census or sketch of n-grams."""
+        tokens = batch.tokens(self.tokenizer)
+        if self.precision is not None:
+            return CorpusStats(np.array([len(tokens)]), Sketch.of(tokens, self.n, self.precision))
+        groups = None if self._keeps_counts else batch.text_groups()
+        census = Census.of(
+            tokens,
+            self.n,
+            text_groups=groups,
+            groups=0 if groups is None else JACKKNIFE_GROUPS,
+            counts=self._keeps_counts,
+        )
+        texts = np.array([len(tokens)]) if groups is None else np.bincount(groups, minlength=JACKKNIFE_GROUPS)
+        return CorpusStats(texts, census)
+
+    def shares(self, stats: Any) -> Shares | None:
+        """The slices of a census that are to be counted."""
+        grams = stats.grams if isinstance(stats, CorpusStats) else None
+        if not isinstance(grams, Census) or grams.counted:
+            return None
+
+        def gather(done: Sequence[Any]) -> CorpusStats:
+            return CorpusStats(stats.texts, replace(grams, counted=tuple(done)))
+
+        return Shares(grams.compact().count_slice, grams.slices, gather)
+
+    def finish_corpus(self, stats: Any, interval: Inference | None = None) -> Score:
+        """The value of the corpus' n-grams, with an interval from leaving out groups of texts."""
+        summaries = stats.grams.summarise()
+        parts = {f"n={n}": self.of_summary(s, n) for n, s in zip(self.n, summaries, strict=True)}
+        value = float(self.combine(np.array([list(parts.values())]))[0])
+        if math.isnan(value):
+            raise DataError(f"{self.name} has no value: the corpus has no n-gram of order {self.n}")
+        left_out = self.left_out(summaries, stats.texts) if interval is not None else None
+        facts: dict[str, str] = {}
+        if self.precision is not None:
+            from nlgauge.text.sketch import relative_error
+
+            facts["error"] = f"{relative_error(self.precision):.2%}"
+        ci = None
+        if interval is not None and left_out is not None:
+            ci = jackknife_interval(value, left_out, interval.level)
+            facts |= {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}"}
+        return self.make_score(value, int(stats.texts.sum()), facts, ci=ci, parts=parts, left_out=left_out)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NgramRatio(NgramMeasure):
+    """A function of (different n-grams, all n-grams)."""
+
+    @abstractmethod
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """The measure from numbers of n-grams; NaN where there is none."""
+
+    def per_set(self, batch: Batch) -> Array:
+        """The measure of each set, one column per order."""
+        grams = batch.ngrams(self.tokenizer, max(self.n))
+        return np.stack([self.of_counts(grams.different[n - 1], grams.total[n - 1], n) for n in self.n], axis=1)
+
+    def of_summary(self, summary: Summary, n: int) -> float:
+        """The measure of a corpus, for one order."""
+        return float(self.of_counts(np.array([summary.different]), np.array([summary.total]), n)[0])
+
+    def left_out(self, summaries: list[Summary], texts: Array) -> LeftOut | None:
+        """Values with each group of texts left out; a sketch does not know them."""
+        if self.precision is not None:
+            return None
+        columns = [
+            self.of_counts(s.different - s.group_only, s.total - s.group_total, n)
+            for s, n in zip(summaries, self.n, strict=True)
+        ]
+        used = texts > 0
+        return LeftOut.where_known(self.combine(np.stack(columns, axis=1))[used], texts[used])
+
+
+def _ratio(count: Array, base: Array, nothing: float = math.nan) -> Array:
+    """`count / base`, and `nothing` where the base is 0."""
+    ratio: Array = np.divide(count, base, out=np.full(len(base), nothing), where=base > 0)
+    return ratio
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distinct(NgramRatio):
+    """Distinct-n: different n-grams divided by all n-grams, pooled over a set, averaged over the orders.
+
+    `variant=paper` averages the orders that occur; a set without any token scores 0. `variant=reference` follows the
+    code released with paper 1: an order without n-grams counts as 0, so {yes, no, maybe} scores 0.20 for n = 1-5.
+    """
+
+    name: ClassVar[str] = "distinct"
+    paper: ClassVar[str] = "Li et al. 2016; Tevet & Berant 2021, sections 2 and 6.2"
+
+    tok: str = option("space-nodot", TOKENIZER)
+    variant: Literal["paper", "reference"] = option("paper", "As the paper says, or as the code released with it does.")
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """Share of n-grams that differ."""
+        nothing = 0.0 if self.variant == "reference" or n == 1 else math.nan
+        return _ratio(different, total, nothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeTokenRatio(NgramRatio):
+    """Type/token ratio of n-grams over a whole corpus (paper 5, Table 8 prints it for n = 1, 2 and 3)."""
+
+    name: ClassVar[str] = "ttr"
+    paper: ClassVar[str] = "Li et al. 2016; RUQ, section 6 and Table 8"
+
+    n: Orders = option(Orders("1"), ORDERS)
+    over: Literal["set", "corpus"] = option("corpus", OVER)
+    tok: str = option("word", TOKENIZER)
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:  # noqa: ARG002 - same for every order
+        """Types divided by tokens."""
+        return _ratio(different, total)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExpectationAdjustedDistinct(NgramRatio):
+    """Expectation-adjusted distinct: different n-grams divided by the number expected in a text of that length.
+
+    EAD = N / (V (1 - ((V - 1) / V)^C)), with N different among C n-grams and V possible ones (paper 2, equations 1-5).
+    `vocab` is the number of words (`bert` is 30,522; V is then its n-th power), or `corpus:FILE` to count the
+    different n-grams of a corpus.
+    """
+
+    name: ClassVar[str] = "ead"
+    paper: ClassVar[str] = "Rethinking and Refining the Distinct Metric, section 3, equations 1-5"
+
+    n: Orders = option(Orders("1"), ORDERS)
+    over: Literal["set", "corpus"] = option("corpus", OVER)
+    vocab: str = option(
+        "bert", "Number of possible words; bert (30,522); or corpus:FILE to count the n-grams of a corpus."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.vocab.startswith("corpus:"):
+            from nlgauge.engine.cache import file_digest
+
+            path, _, claimed = self.vocab.removeprefix("corpus:").partition("@")
+            digest = file_digest(path)[:12]
+            if claimed and claimed != digest:
+                raise OptionError(f"{path}: has hash {digest}; the signature says {claimed}: this is another corpus")
+            object.__setattr__(self, "vocab", f"corpus:{path}@{digest}")
+        elif self.vocab != "bert" and not (self.vocab.isdigit() and int(self.vocab) > 0):
+            raise OptionError(f"ead:vocab={self.vocab}; expected a positive number, bert, or corpus:FILE")
+
+    @cached_property
+    def _measured(self) -> dict[int, int]:
+        from nlgauge.metrics.diversity.vocabulary import count_ngrams
+
+        path = self.vocab.removeprefix("corpus:").partition("@")[0]
+        return count_ngrams(path, self.tokenizer, self.n)
+
+    def possible(self, n: int) -> float:
+        """V for n-grams of this order."""
+        if self.vocab.startswith("corpus:"):
+            return float(self._measured[n])
+        return float(BERT_VOCABULARY if self.vocab == "bert" else int(self.vocab)) ** n
+
+    def of_counts(self, different: Array, total: Array, n: int) -> Array:
+        """Different n-grams relative to what chance would give."""
+        expected = expected_distinct(total, self.possible(n))
+        return _ratio(different, expected)
+
+    def finish(self, stats: Any, interval: Inference | None = None) -> Score:
+        """As every n-gram measure, with V in the signature."""
+        score = super().finish(stats, interval)
+        sizes = "+".join(f"{self.possible(n):.15g}" for n in self.n)
+        return replace(score, signature=score.signature.with_facts({"V": sizes}))
+
+
+def expected_distinct(total: Array, possible: float) -> Array:
+    """V (1 - ((V - 1) / V)^C), the expected number of different words among C drawn evenly from V (paper 2, eq. 5).
+
+    Written with log1p and expm1, since the power underflows or cancels for large V or C.
+    """
+    total = np.asarray(total, dtype=np.float64)
+    if possible == 1:
+        expected: Array = np.minimum(total, 1.0)
+    else:
+        expected = -possible * np.expm1(total * np.log1p(-1.0 / possible))
+    return expected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(NgramMeasure):
+    """Shannon entropy in bits of the distribution of n-grams, averaged over the orders.
+
+    It grows with the number of n-grams (it is at most log2 of it): compare texts of similar size.
+    """
+
+    name: ClassVar[str] = "entropy"
+    paper: ClassVar[str] = "Dusek et al. 2020; Tevet & Berant 2021, section 2"
+    _keeps_counts: ClassVar[bool] = True
+
+    n: Orders = option(Orders("1"), ORDERS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse("count", self.count != "exact", "entropy: a sketch knows no frequencies; use count=exact")
+
+    def per_set(self, batch: Batch) -> Array:
+        """Entropy of each set, one column per order."""
+        from nlgauge.text.set_kernels import set_entropy
+
+        grams = batch.ngrams(self.tokenizer, max(self.n))
+        columns = []
+        for n in self.n:
+            bits = set_entropy(grams.ranks, grams.different, grams.texts, grams.sets, n)
+            columns.append(np.where((grams.total[n - 1] > 0) | (n == 1), bits, math.nan))
+        return np.stack(columns, axis=1)
+
+    def of_summary(self, summary: Summary, n: int) -> float:  # noqa: ARG002 - same for every order
+        """From the frequencies of the corpus' n-grams."""
+        if summary.total == 0:
+            return math.nan
+        return max(0.0, math.log2(summary.total) - summary.weighted / summary.total)

@@ -1,0 +1,1 @@
+"""Metrics from language models, trained networks and judges."""

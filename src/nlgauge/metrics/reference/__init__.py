@@ -1,0 +1,1 @@
+"""Metrics that compare texts with references, and what they share."""

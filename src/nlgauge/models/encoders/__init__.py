@@ -1,0 +1,1 @@
+"""Encoders: sentence and token embeddings, pair scorers, classifiers, word vectors."""

@@ -1,0 +1,1 @@
+"""Language models behind one interface, and what they write."""

@@ -1,0 +1,244 @@
+"""Language models: the interface of every backend, and loading one by name.
+
+A language model does two things: it scores texts under a prompt, token by token, and it continues prompts. Metrics and
+studies know only this interface, so that a local model, an n-gram model and a remote endpoint are
+interchangeable.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.errors import DataError, ModelError, OptionError
+from nlgauge.models.runtime import import_torch
+
+DTYPES = ("float32", "bfloat16", "float16")
+DECODING = 2
+"""The version of what `Sampling` means: increased when equal settings and seeds give other continuations."""
+
+
+@dataclass(frozen=True)
+class TokenLogprobs:
+    """One text under one prompt: its tokens, and the natural logarithm of each one's probability.
+
+    The last one is the end token's if and only if the text was scored with its end.
+    """
+
+    tokens: tuple[str, ...]
+    logprobs: Array
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.logprobs, dtype=np.float64)
+        if values.shape != (len(self.tokens),):
+            raise ModelError(
+                f"{len(self.tokens)} tokens and log-probabilities of shape {values.shape}; expected one each"
+            )
+        object.__setattr__(self, "logprobs", values)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def total(self) -> float:
+        """The logarithm of the whole text's probability."""
+        return math.fsum(self.logprobs.tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How to continue a prompt.
+
+    `temperature` 0 is greedy; `top_p` keeps the smallest set of tokens whose probabilities reach it and `top_k` the
+    most probable ones (0: all); temperature comes first, then `top_k`, then `top_p`. `beams` above 1 is beam search,
+    which is deterministic. A continuation ends at the model's end token, before the first string of `stop`, or after
+    `max_new_tokens`. White space that it begins with is ignored before stop strings are looked for, since many models
+    begin with a line break; it still counts towards `max_new_tokens`, so that a model that writes only line
+    breaks gives an empty continuation.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    beams: int = 1
+    max_new_tokens: int = 40
+    stop: tuple[str, ...] = ("\n",)
+
+    def __post_init__(self) -> None:
+        if not _is_number(self.temperature) or not 0 <= self.temperature < math.inf:
+            raise OptionError(f"temperature is {self.temperature!r}; expected a number from 0 (greedy) up")
+        if not _is_number(self.top_p) or not 0 < self.top_p <= 1:
+            raise OptionError(f"top_p is {self.top_p!r}; expected a number above 0, at most 1 (all tokens)")
+        for name, least, meaning in (("top_k", 0, "0: all tokens"), ("beams", 1, "1: none"), ("max_new_tokens", 1, "")):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                hint = f" ({meaning})" if meaning else ""
+                raise OptionError(f"{name} is {value!r}; expected a whole number, at least {least}{hint}")
+        if isinstance(self.stop, str) or not all(isinstance(text, str) and text for text in self.stop):
+            raise OptionError(f"stop is {self.stop!r}; expected several non-empty strings, or none")
+        object.__setattr__(self, "stop", tuple(self.stop))
+        filtered = self.top_p < 1 or self.top_k > 0
+        if self.beams > 1 and (filtered or self.temperature not in (0, 1)):
+            raise OptionError(
+                f"beams={self.beams} conflicts with temperature, top_p and top_k: beam search does not sample; leave "
+                "them at their defaults or set beams=1"
+            )
+        if self.temperature == 0 and filtered:
+            raise OptionError(
+                "temperature=0 conflicts with top_p and top_k: greedy decoding does not sample; leave them at their "
+                "defaults or raise the temperature"
+            )
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether every seed gives the same continuation."""
+        return self.beams > 1 or self.temperature == 0
+
+    def stops(self, text: str) -> bool:
+        """Whether a continuation that begins with `text` contains a stop string."""
+        begun = text.lstrip()
+        return any(stop in begun for stop in self.stop)
+
+    def cut(self, text: str) -> str:
+        """The text before the first stop string after leading white space, stripped."""
+        begun = text.lstrip()
+        ends = [place for place in (begun.find(stop) for stop in self.stop) if place >= 0]
+        return begun[: min(ends)].strip() if ends else begun.strip()
+
+
+class LanguageModel(ABC):
+    """A model that scores and continues text.
+
+    `start_context` precedes every prompt, even an empty one; `end_token` is None if a text's end cannot be
+    scored. `fingerprint` is a short hash of the weights ("" if unknown), for signatures and caches.
+    `window` is the largest number of tokens that the model sees at once (0: unknown).
+    """
+
+    name: str
+    end_token: str | None
+    start_context: str
+    window: int
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A short hash of the weights, or ""."""
+
+    @abstractmethod
+    def score(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
+    ) -> list[list[TokenLogprobs]]:
+        """Log-probabilities of the texts `texts[i]` under `prompts[i]`; `with_end` adds that of ending there.
+
+        A text's result depends on its own prompt only, never on other texts or their order. The caller adds any space
+        between prompt and text. An empty text has no tokens (or the end token alone).
+        """
+
+    @abstractmethod
+    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+        """One stripped continuation for each prompt and its seed.
+
+        It depends on that prompt, the sampling and that seed only, never on other prompts or their order.
+        """
+
+
+def check_to_score(
+    model: LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool
+) -> None:
+    """Raise an error for invalid arguments of `score`."""
+    _check_texts(prompts, "prompts")
+    if isinstance(texts, str) or len(texts) != len(prompts):
+        raise DataError(f"{len(texts)} lists of texts for {len(prompts)} prompts; texts[i] belong to prompts[i]")
+    for i, group in enumerate(texts):
+        _check_texts(group, f"texts[{i}]")
+    if with_end and model.end_token is None:
+        raise ModelError(f"{model.name} has no end token; expected one to score where a text ends; use with_end=False")
+
+
+def check_to_generate(prompts: Sequence[str], seeds: Sequence[int]) -> None:
+    """Raise an error for invalid arguments of `generate`."""
+    _check_texts(prompts, "prompts")
+    if len(seeds) != len(prompts):
+        raise OptionError(f"{len(seeds)} seeds for {len(prompts)} prompts; expected one seed per prompt")
+    for seed in seeds:
+        if not isinstance(seed, (int, np.integer)) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+            raise OptionError(f"seed {seed!r}; expected a whole number from 0 to 2^63 - 1")
+
+
+def load_language_model(
+    spec: str, *, device: str = "cpu", dtype: str = "float32", batch_size: int = 16, threads: int = 0
+) -> LanguageModel:
+    """Load a model by name.
+
+    `spec` is a catalogue name (`smollm2`), a folder, a hub name, `ngram:FOLDER`, `bm25:FILE` (responses are retrieved
+    from the file's pairs of context and response, never scored), or the address of an endpoint that speaks the OpenAI
+    completions protocol (`http://host:port/v1#model-name`). `device`, `dtype` and `threads` (0: unchanged) concern
+    local neural models; `batch_size` is the number of rows at once (more if they are short), or of requests at once for
+    an endpoint.
+    """
+    if dtype not in DTYPES:
+        raise OptionError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
+    if batch_size < 1 or threads < 0:
+        raise OptionError(f"batch_size is {batch_size}, threads {threads}; expected at least 1 and at least 0")
+    if spec.startswith(("http://", "https://")):
+        from nlgauge.models.language.endpoint import EndpointModel
+
+        return EndpointModel.at(spec, requests_at_once=batch_size)
+    if spec.startswith("ngram:"):
+        from nlgauge.models.language.ngram import NgramModel
+
+        model: LanguageModel = NgramModel.load(Path(spec.removeprefix("ngram:")))
+        return model
+    if spec.startswith("bm25:"):
+        from nlgauge.models.language.retrieval import RetrievalModel
+
+        return RetrievalModel.load(spec.removeprefix("bm25:"))
+    from nlgauge.models.fetch import resolve_model
+
+    folder = resolve_model(spec)
+    two_towers = _is_encoder_decoder(folder)
+    torch = import_torch(f"the language model '{spec}'")
+    if threads:
+        torch.set_num_threads(threads)
+    if two_towers:
+        from nlgauge.models.language.seq2seq import Seq2SeqModel
+
+        return Seq2SeqModel(folder, name=spec, device=device, dtype=dtype, batch_size=batch_size)
+    from nlgauge.models.language.causal import CausalModel
+
+    return CausalModel(folder, name=spec, device=device, dtype=dtype, batch_size=batch_size)
+
+
+def _is_encoder_decoder(folder: Path) -> bool:
+    try:
+        settings = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return bool(settings.get("is_encoder_decoder", False))
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelError(
+            f"{folder}: config.json is missing or not JSON; expected the folder of a model as transformers saves it"
+        ) from error
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _check_texts(values: Sequence[str], what: str) -> None:
+    if isinstance(values, str):
+        raise DataError(f"{what}: one string; expected a list of strings")
+    for i, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(f"{what}[{i}] is {type(value).__name__}; expected text")
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{what}[{i}] has half a surrogate pair at character {error.start}; expected text"
+            ) from error

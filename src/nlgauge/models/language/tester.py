@@ -1,0 +1,300 @@
+"""The tester: a language model writes response sets while a decoding parameter is swept (paper 1, sections 3 and 6)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from nlgauge.configured import Configured, check_that, option
+from nlgauge.data.columns import Reading, wide_columns
+from nlgauge.data.reading import Source
+from nlgauge.data.roles import find_column
+from nlgauge.data.sources.files import STDIN
+from nlgauge.data.tables import Items
+from nlgauge.data.writing import write_table
+from nlgauge.engine.files import check_writable
+from nlgauge.engine.opening import open_pool
+from nlgauge.engine.pool import Pool
+from nlgauge.engine.progress import progress_bar
+from nlgauge.engine.run_folder import RunFolder
+from nlgauge.engine.running import LOCAL, Running
+from nlgauge.engine.workers import finished
+from nlgauge.errors import DataError, ModelError, OptionError, argument
+from nlgauge.models.language.base import DECODING, LanguageModel, Sampling, load_language_model
+from nlgauge.models.language.prompting import Prompting
+from nlgauge.models.runtime import Machine
+from nlgauge.models.shared import load_shared
+
+Parameter = Literal["temperature", "top_p", "top_k"]
+_RESPONSES_PER_CALL = 128
+
+
+@dataclass(frozen=True)
+class ParameterSweep:
+    """Values of one decoding parameter, as in `temperature=0.2:1.2:20` or `top_p=0.5,0.9`.
+
+    The first are 20 values from 0.2 to 1.2, in logarithmic steps for top_k.
+    """
+
+    described: ClassVar[str] = "PARAMETER=LOW:HIGH:COUNT or PARAMETER=VALUE,VALUE"
+
+    text: str = field(compare=False)
+    parameter: Parameter = field(init=False)
+    values: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        name, equals, rest = self.text.replace("-", "_").partition("=")
+        found = argument("sweep", self.text)
+        known = next((one for one in get_args(Parameter) if one == name), None)
+        if not equals or known is None:
+            raise OptionError(f"{found}; expected temperature=, top_p= or top_k=, as in temperature=0.2:1.2:20")
+        try:
+            if ":" in rest:
+                low, high, count = rest.split(":")
+                space = np.geomspace if name == "top_k" else np.linspace
+                values = [float(v) for v in space(float(low), float(high), int(count))]
+            else:
+                values = [float(v) for v in rest.split(",")]
+        except ValueError as error:
+            raise OptionError(f"{found}; expected LOW:HIGH:COUNT or a list such as 0.5,0.9 ({error})") from None
+        rounded = [float(round(v)) if name == "top_k" else round(v, 6) for v in values]
+        object.__setattr__(self, "parameter", known)
+        object.__setattr__(self, "values", tuple(dict.fromkeys(rounded)))
+
+    def __str__(self) -> str:
+        return self.text
+
+    def apply(self, sampling: Sampling, value: float) -> Sampling:
+        """The decoding settings at one value."""
+        changed: dict[str, Any] = {self.parameter: int(value) if self.parameter == "top_k" else value}
+        return replace(sampling, **changed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationPlan(Configured):
+    """Everything that decides what is written."""
+
+    name: ClassVar[str] = "generate"
+
+    model: str = option(
+        "smollm2", "Catalogue name, folder, hub name, ngram:FOLDER, bm25:FILE (retrieval) or http://host/v1#name."
+    )
+    sweep: ParameterSweep = option(
+        ParameterSweep("temperature=0.2:1.2:100"),
+        "Parameter and values: LOW:HIGH:COUNT or a list; temperature, top_p or top_k (logarithmic steps).",
+        metavar="PARAMETER=VALUES",
+    )
+    responses_per_set: int = option(10, "Responses per set.", metavar="N")
+    temperature: float = option(1.0, "Temperature when another parameter is swept.", metavar="X")
+    max_new_tokens: int = option(40, "Longest response, in tokens.", metavar="N")
+    template: str = option(
+        "{context}", r"The prompt; {context} is replaced, and \n is a line break.", metavar="TEXT", escapes=True
+    )
+    seed: int = option(12345, "Seed of every random step.", metavar="N")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_that(self.responses_per_set >= 1, "responses_per_set", self.responses_per_set, "at least 1")
+        check_that(self.seed >= 0, "seed", self.seed, "0 or more")
+        for value in self.sweep.values:
+            self.sweep.apply(self.sampling, value)
+        Prompting(self.template)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the model decodes, but for the parameter that is swept."""
+        return Sampling(temperature=self.temperature, max_new_tokens=self.max_new_tokens)
+
+    @property
+    def prompting(self) -> Prompting:
+        """How a context becomes a prompt."""
+        return Prompting(self.template)
+
+    def seed_of(self, context: str, value: float, index: int) -> int:
+        """A seed for one response that depends on nothing but what it answers."""
+        about = json.dumps([self.seed, self.sweep.parameter, context, value, index], ensure_ascii=False)
+        return int.from_bytes(hashlib.blake2b(about.encode("utf-8"), digest_size=7).digest())
+
+    @property
+    def sets_per_batch(self) -> int:
+        """How many sets of one value are written at a time, since a model is faster at many rows than at few."""
+        return max(1, _RESPONSES_PER_CALL // self.responses_per_set)
+
+    def settings(self, contexts: Sequence[tuple[str, str]], weights: str) -> dict[str, Any]:
+        """All that the sets depend on, for people to read, so that only the same run is resumed."""
+        about = json.dumps(list(contexts), ensure_ascii=False).encode("utf-8")
+        return {
+            "decoding": DECODING,
+            "model": self.model,
+            "weights": weights,
+            "contexts": len(contexts),
+            "digest of contexts": hashlib.blake2b(about, digest_size=16).hexdigest(),
+            **asdict(self.sampling),
+            self.sweep.parameter: self.sweep.values,
+            "responses": self.responses_per_set,
+            "seed": self.seed,
+            "template": self.template,
+            "sets per batch": self.sets_per_batch,
+        }
+
+
+def read_contexts(path: str, reading: Reading | None = None) -> list[tuple[str, str]]:
+    """Contexts of a file with their ids, each context once; lines of plain text are contexts."""
+    table = _source_of_contexts(path, reading or Reading()).read()
+    frame = table.frame
+    if isinstance(table, Items) and "context" not in frame.columns:
+        frame = frame.rename({"text": "context"})
+    if "context" not in frame.columns or frame["context"].null_count():
+        raise DataError("contexts are missing; expected a column 'context', or plain text with one per line", file=path)
+    unique = frame.unique("context", keep="first", maintain_order=True)
+    return list(zip(unique["id"].to_list(), unique["context"].to_list(), strict=True))
+
+
+def _source_of_contexts(path: str, reading: Reading) -> Source:
+    """The file as it is read; where its records have contexts and no texts, the contexts are its texts."""
+    source = Source(path=path, reading=reading, extras=())
+    if path == STDIN or reading.text or reading.responses:
+        return source
+    names = source.first_columns
+    column = reading.context or find_column(names, "context")
+    has_texts = find_column(names, "responses") or find_column(names, "text") or wide_columns(names, "resp", path)
+    if column is None or has_texts:
+        return source
+    return source.with_reading(text=column, context=None)
+
+
+@dataclass(frozen=True)
+class GenerationBatch:
+    """Some contexts with their ids at one value: what is written at a time, under the name of its results."""
+
+    name: str
+    contexts: Sequence[tuple[str, str]]
+    value: float
+
+
+@dataclass(frozen=True)
+class WriteSets:
+    """The work of a worker: the sets of a batch, by a model that stays loaded from call to call."""
+
+    run: RunFolder
+    plan: GenerationPlan
+    weights: str
+
+    def __call__(self, batch: GenerationBatch) -> int:
+        """Write and keep; returns the number of sets."""
+        model = load_shared(self.plan.model)
+        if model.fingerprint != self.weights:
+            raise ModelError(
+                f"the model '{self.plan.model}' on {platform.node()} has weights {model.fingerprint}; expected "
+                f"{self.weights}, as where the run began: put the same model on all nodes"
+            )
+        return _write(self.run, self.plan, model, batch)
+
+
+def folder_of_run(output: Path, folder: Path | None) -> RunFolder:
+    """Where finished sets are kept: the folder that was asked for, or a hidden one beside the output."""
+    return RunFolder(folder or output.with_name(f".{output.name}.run"))
+
+
+def generate_sets(
+    model: LanguageModel | Pool[Any],
+    contexts: Sequence[tuple[str, str]],
+    plan: GenerationPlan,
+    output: Path,
+    *,
+    folder: Path | None = None,
+    progress: bool = False,
+) -> pl.DataFrame:
+    """Write one response set for every context and value to `output`.
+
+    A pool of workers, each with the model, may stand for the model. Whoever writes sets keeps them in the folder of the
+    run, as Parquet that can be scored as it is, so that a killed run resumes, with any number of
+    workers, and gives the file that an undisturbed run gives. Without `folder` it is one beside the output,
+    removed as soon as the output stands.
+    """
+    if not contexts:
+        raise DataError("found no contexts; expected at least one to respond to")
+    check_writable(output)
+    run = folder_of_run(output, folder)
+    with run.held():
+        weights = _weights_of_workers(model, plan.model) if isinstance(model, Pool) else model.fingerprint
+        run.begin(plan.settings(contexts, weights))
+        batches = _batches(contexts, plan)
+        missing = [batch for batch in batches if not run.is_done(batch.name)]
+        total = len(contexts) * len(plan.sweep.values)
+        done = total - sum(len(batch.contexts) for batch in missing)
+        if isinstance(model, Pool):
+            written: Iterable[int] = (sets for _, sets in finished(model, WriteSets(run, plan, weights), missing))
+        else:
+            written = (_write(run, plan, model, batch) for batch in missing)
+        with progress_bar(f"writing {output.name}", total, show=progress) as advance:
+            advance(done)
+            for sets in written:
+                done += sets
+                advance(done)
+        frame: pl.DataFrame = pl.concat([run.load(batch.name) for batch in batches])
+        write_table(frame, output)
+        if folder is None:
+            run.remove()
+    return frame
+
+
+def generate_with_workers(
+    contexts: Sequence[tuple[str, str]], plan: GenerationPlan, output: Path, running: Running
+) -> pl.DataFrame:
+    """As `generate_sets`, with one model in this process, or one per worker."""
+    if running.engine == LOCAL and running.workers <= 1:
+        model = load_language_model(plan.model, **Machine.from_environment().options)
+        return generate_sets(model, contexts, plan, output, folder=running.run, progress=running.progress)
+    space = folder_of_run(output, running.run).scratch()
+    with open_pool(running.engine, running.workers, space, isolated=True) as pool:
+        return generate_sets(pool, contexts, plan, output, folder=running.run, progress=running.progress)
+
+
+def _weights_of_workers(pool: Pool[Any], model: str) -> str:
+    """The hash of the weights as a worker sees them, since this process need not have the model."""
+    ((_, weights),) = finished(pool, _fingerprint, [model])
+    return weights
+
+
+def _fingerprint(model: str) -> str:
+    return load_shared(model).fingerprint
+
+
+def _batches(contexts: Sequence[tuple[str, str]], plan: GenerationPlan) -> list[GenerationBatch]:
+    """All that is to be written, in the order of the output."""
+    size = plan.sets_per_batch
+    parts = [
+        (contexts[start : start + size], value)
+        for value in plan.sweep.values
+        for start in range(0, len(contexts), size)
+    ]
+    return [GenerationBatch(f"{number:06}", some, value) for number, (some, value) in enumerate(parts)]
+
+
+def _write(run: RunFolder, plan: GenerationPlan, model: LanguageModel, batch: GenerationBatch) -> int:
+    """Write the sets of a batch, as rows of the output, and keep them; returns their number."""
+    size, value = plan.responses_per_set, batch.value
+    contexts = [context for _, context in batch.contexts]
+    prompts = [plan.prompting.prompt(context) for context in contexts for _ in range(size)]
+    seeds = [plan.seed_of(context, value, index) for context in contexts for index in range(size)]
+    texts = model.generate(prompts, plan.sweep.apply(plan.sampling, value), seeds)
+    ids = [id for id, _ in batch.contexts]
+    columns = {
+        "id": [f"{id}@{value:g}" for id in ids] if len(plan.sweep.values) > 1 else ids,
+        "context_id": ids,
+        "context": contexts,
+        "responses": [texts[start : start + size] for start in range(0, len(texts), size)],
+        plan.sweep.parameter: [value] * len(ids),
+        "system": [plan.model] * len(ids),
+    }
+    run.save(batch.name, pl.DataFrame(columns))
+    return len(ids)

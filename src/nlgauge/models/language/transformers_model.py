@@ -1,0 +1,439 @@
+"""Shared by causal and encoder-decoder models: loading, tokens, windows, batches and sampling with transformers.
+
+Length: a prompt is cut from the left (its start context stays) until prompt and text fit the window. The space for
+the text is rounded up to a sixteenth of the window, so that texts of similar length see the same prompt and share it.
+A text that is longer than the window is scored in steps: each further half window is scored with the half before it as
+context, and the prompt keeps at most half a window.
+
+Sampling is implemented here: in every step, each row's seeded generator draws one exponential number per token of the
+vocabulary, and the token with the smallest number divided by its probability is chosen, which happens with exactly that
+probability. Rounding differs between batches of different shape; it changes the choice only if the best two tokens are
+tied within rounding, so that the other rows of a batch practically never change a continuation. (Inverting the
+cumulative distribution would be sensitive: in its tail, steps are as small as the accumulated rounding errors.)
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from nlgauge.arrays import Array
+from nlgauge.errors import ModelError, OptionError
+from nlgauge.models.fetch import weights_digest
+from nlgauge.models.language.base import (
+    DTYPES,
+    LanguageModel,
+    Sampling,
+    TokenLogprobs,
+    check_to_generate,
+    check_to_score,
+)
+from nlgauge.models.runtime import load_folder, out_of_memory
+
+Ids = tuple[int, ...]
+Tensor = Any
+_SHORT_TOKENS = 512
+_MOST_SHORT_ROWS = 8
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a batch: `targets` are scored after `context`; `source` is what an encoder reads, if there is one."""
+
+    context: Ids
+    targets: Ids
+    source: Ids = ()
+
+    @property
+    def inputs(self) -> Ids:
+        """What the model reads: the last target is predicted, never read."""
+        return self.context + self.targets[:-1]
+
+
+class Decoding(Protocol):
+    """Rows that are being continued together."""
+
+    def logits(self, tokens: list[int] | None) -> Tensor:
+        """Logits of the next token of each row, after one more token each (None: after the prompts)."""
+
+    def keep(self, rows: list[int]) -> bool:
+        """Continue with these rows only; False if the model cannot drop rows."""
+
+
+class TransformersModel(LanguageModel):
+    """A model folder as transformers saves it, with weights in safetensors; nothing in it is run as code."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "",
+        device: str = "cpu",
+        dtype: str = "float32",
+        batch_size: int = 16,
+        start_context: str | None = None,
+    ) -> None:
+        self.folder, self.name, self.dtype, self.batch_size = folder, name or folder.name, dtype, batch_size
+        self.tokenizer, self.model = load_folder(folder, self._auto_class(), "a language model", device, dtype)
+        self.device = self.model.device
+        self.window = _context_window(self.model.config, self.tokenizer)
+        self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
+        self._parameters = set(inspect.signature(self.model.forward).parameters)
+        self._warned = False
+        self._shown: dict[int, str] = {}
+        start, end = self._markers()
+        self.start_context = start if start_context is None else start_context
+        self.end_token = end
+        self._end_ids = _end_ids(self.tokenizer, self.model, end)
+        self.model.generation_config = _plain_generation(self._id(start) if start else None)
+
+    @staticmethod
+    @abstractmethod
+    def _auto_class() -> str:
+        """The class of transformers that loads such a model."""
+
+    @abstractmethod
+    def _markers(self) -> tuple[str, str | None]:
+        """The start context and the end token."""
+
+    @abstractmethod
+    def _rows(self, prompt: str, targets: Ids) -> list[Row]:
+        """The rows needed to score a text: one, or several if it is longer than the window."""
+
+    @abstractmethod
+    def _score_rows(self, rows: list[Row]) -> dict[Row, Array]:
+        """Log-probabilities of each row's targets."""
+
+    @abstractmethod
+    def _to_continue(self, prompt: str, sampling: Sampling) -> Ids:
+        """The tokens of a prompt to continue."""
+
+    @abstractmethod
+    def _decoding(self, prompts: Sequence[Ids]) -> Decoding:
+        """Start to continue some prompts; equal ones are read once."""
+
+    @abstractmethod
+    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
+        """The best continuation that beam search finds for each prompt."""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the weights; a dtype other than float32 changes results and is part of it."""
+        digest = weights_digest(self.folder)
+        return digest if self.dtype == DTYPES[0] else f"{digest}-{self.dtype}"
+
+    @property
+    def stride(self) -> int:
+        """How far the window slides over a text that is longer than it."""
+        return max(1, self.window // 2)
+
+    def score(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
+    ) -> list[list[TokenLogprobs]]:
+        """Log-probabilities of the texts `texts[i]` under `prompts[i]`; equal texts are computed once."""
+        check_to_score(self, prompts, texts, with_end=with_end)
+        pairs = dict.fromkeys((prompt, text) for prompt, group in zip(prompts, texts, strict=True) for text in group)
+        distinct = list(dict.fromkeys(text for _, text in pairs))
+        tokens = dict(zip(distinct, self.encode(distinct), strict=True))
+        end = (self._id(self.end_token),) if with_end and self.end_token is not None else ()
+        work = {}
+        for prompt, text in pairs:
+            targets = tokens[text] + end
+            work[prompt, text] = (targets, self._rows(prompt, targets) if targets else [])
+        values = self._score_rows(list(dict.fromkeys(row for _, rows in work.values() for row in rows)))
+        done = {
+            pair: TokenLogprobs(
+                tuple(self._show(token) for token in targets),
+                np.concatenate([np.empty(0), *(values[row] for row in rows)]),
+            )
+            for pair, (targets, rows) in work.items()
+        }
+        self._check_numbers(np.array([result.total for result in done.values()]))
+        return [[done[prompt, text] for text in group] for prompt, group in zip(prompts, texts, strict=True)]
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+        """One continuation for each prompt and its seed; equal pairs are computed once."""
+        check_to_generate(prompts, seeds)
+        read = {prompt: self._to_continue(prompt, sampling) for prompt in dict.fromkeys(prompts)}
+        keys = [
+            (read[prompt], 0 if sampling.deterministic else int(seed))
+            for prompt, seed in zip(prompts, seeds, strict=True)
+        ]
+        jobs = sorted(dict.fromkeys(keys), key=lambda job: (-len(job[0]), job))
+
+        def run(batch: Sequence[tuple[Ids, int]]) -> list[str]:
+            rows = [prompt for prompt, _ in batch]
+            if sampling.beams > 1:
+                return self._beam_search(rows, sampling)
+            return self._continue(self._decoding(rows), sampling, [seed for _, seed in batch])
+
+        def how_many(jobs: Sequence[tuple[Ids, int]], start: int) -> int:
+            return self._rows_at_once(sampling.beams * (len(jobs[start][0]) + sampling.max_new_tokens))
+
+        with no_gradients():
+            done = dict(zip(jobs, self._in_batches(jobs, run, how_many), strict=True))
+        return [done[key] for key in keys]
+
+    def _rows_at_once(self, length: int) -> int:
+        """The number of rows of at most `length` tokens in a batch: more if they are shorter.
+
+        A step with few rows takes about as long as one with many: reading the weights dominates.
+        """
+        if self.batch_size == 1:
+            return 1
+        return self.batch_size * min(_MOST_SHORT_ROWS, max(1, _SHORT_TOKENS // length))
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        """Tokens of texts, without any that the tokeniser would add."""
+        if not texts:
+            return []
+        found = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
+        return [tuple(ids) for ids in found]
+
+    def _continue(self, decoding: Decoding, sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+        """Draw token after token for every row; rows that have ended leave the batch."""
+        draws = [np.random.default_rng(seed) for seed in seeds]
+        chosen: list[list[int]] = [[] for _ in seeds]
+        texts = [""] * len(seeds)
+        ended = [False] * len(seeds)
+        active = list(range(len(seeds)))
+        logits = self._check_numbers(decoding.logits(None))
+        for step in range(sampling.max_new_tokens):
+            for place, row in enumerate(active):
+                if ended[row]:
+                    continue
+                token = _draw(logits[place], sampling, draws[row])
+                if token in self._end_ids:
+                    ended[row] = True
+                    continue
+                chosen[row].append(token)
+                texts[row] = self._decode(chosen[row])
+                ended[row] = sampling.stops(texts[row])
+            going = [place for place, row in enumerate(active) if not ended[row]]
+            if not going or step + 1 == sampling.max_new_tokens:
+                break
+            if 8 * len(going) <= 7 * len(active) and decoding.keep(going):
+                active = [active[place] for place in going]
+            last = [chosen[row][-1] if chosen[row] else 0 for row in active]
+            logits = self._check_numbers(decoding.logits(last))
+        return [sampling.cut(text) for text in texts]
+
+    def _check_numbers(self, values: Any) -> Any:
+        if bool((values != values).any()):
+            raise ModelError(f"{self.name} gives values that are not numbers; expected numbers; use dtype float32")
+        return values
+
+    def _in_batches(
+        self,
+        items: Sequence[T],
+        run: Callable[[Sequence[T]], list[R]],
+        how_many: Callable[[Sequence[T], int], int] | None = None,
+    ) -> list[R]:
+        """Run over batches; if memory runs out, halve them, warn once and continue."""
+        results: list[R] = []
+        while len(results) < len(items):
+            start = len(results)
+            batch = items[start : start + (how_many(items, start) if how_many else self.batch_size)]
+            try:
+                results += run(batch)
+            except (RuntimeError, MemoryError) as error:
+                if not out_of_memory(error):
+                    raise
+                if len(batch) == 1:
+                    raise ModelError(
+                        f"{self.name}: out of memory with a single text; expected memory for one; use a smaller model, "
+                        "another device or shorter texts"
+                    ) from error
+                self.batch_size = max(1, min(len(batch), self.batch_size) // 2)
+                if not self._warned:
+                    self._warned = True
+                    warnings.warn(
+                        f"{self.name}: out of memory with {len(batch)} texts at once; continuing with half as many, "
+                        "and fewer if necessary",
+                        stacklevel=2,
+                    )
+        return results
+
+    def _logprobs(self, logits: Tensor, row: Row, start: int) -> Array:
+        """Log-probabilities of the targets that `logits`, a row's scores from position `start` on, predict."""
+        import torch
+
+        first = len(row.context) - 1
+        low, high = max(start, first), min(start + logits.shape[0], first + len(row.targets))
+        if low >= high:
+            return np.empty(0)
+        scores = logits[low - start : high - start].float()
+        targets = torch.tensor(row.targets[low - first : high - first], device=scores.device)
+        found = scores.gather(1, targets[:, None])[:, 0] - scores.logsumexp(1)
+        values: Array = found.cpu().numpy().astype(np.float64)
+        return values
+
+    def _pieces(self, start: Ids, prompt: Ids, targets: Ids, source: Ids = ()) -> list[Row]:
+        """Rows that fit the window, by the rule at the top of this file."""
+        needed = len(targets) - 1
+        if len(start) + len(prompt) + needed <= self.window:
+            return [Row(start + prompt, targets, source)]
+        if max(1, len(start)) + needed <= self.window:
+            unit = max(1, self.window // 16)
+            room = max(self.window - len(start) - -(-needed // unit) * unit, 1 - len(start))
+            return [Row(start + _last(prompt, room), targets, source)]
+        before = self.window - self.stride
+        context = start + _last(prompt, before - len(start))
+        first = self.window - len(context) + 1
+        rows = [Row(context, targets[:first], source)]
+        for place in range(first, len(targets), self.stride):
+            seen = _last(context + targets[:place], before + 1)
+            rows.append(Row(seen, targets[place : place + self.stride], source))
+        return rows
+
+    def _cut_prompt(self, start: Ids, prompt: Ids, sampling: Sampling) -> Ids:
+        """A prompt cut to leave space for its continuation."""
+        room = self.window - sampling.max_new_tokens - len(start)
+        if room < 1:
+            raise OptionError(
+                f"max_new_tokens is {sampling.max_new_tokens}, and {self.name} sees {self.window} tokens; expected "
+                "space for a prompt as well; lower max_new_tokens"
+            )
+        return start + _last(prompt, room)
+
+    def _pad(self, rows: Sequence[Ids], *, left: bool = False) -> tuple[Tensor, Tensor]:
+        """Rows of tokens as a padded tensor, and its mask."""
+        import torch
+
+        width = max(map(len, rows))
+        tokens = torch.zeros((len(rows), width), dtype=torch.long)
+        mask = torch.zeros((len(rows), width), dtype=torch.long)
+        for i, row in enumerate(rows):
+            place = slice(width - len(row), width) if left else slice(0, len(row))
+            tokens[i, place] = torch.tensor(row, dtype=torch.long)
+            mask[i, place] = 1
+        return tokens.to(self.device), mask.to(self.device)
+
+    def _beam_options(self, sampling: Sampling, start: int) -> dict[str, Any]:
+        """Options of transformers' beam search; `start` is the number of tokens before the continuation."""
+        import torch
+
+        def stopped(tokens: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG001 - the expected signature
+            ended = [sampling.stops(self._decode(row)) for row in tokens[:, start:].tolist()]
+            return torch.tensor(ended, device=tokens.device)
+
+        options: dict[str, Any] = {
+            "num_beams": sampling.beams,
+            "do_sample": False,
+            "max_new_tokens": sampling.max_new_tokens,
+            "eos_token_id": sorted(self._end_ids) or None,
+            "pad_token_id": min(self._end_ids, default=0),
+        }
+        return {**options, "stopping_criteria": [stopped]} if sampling.stop else options
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return text
+
+    def _id(self, token: str) -> int:
+        return int(self.tokenizer.convert_tokens_to_ids(token))
+
+    def _show(self, token: int) -> str:
+        if token not in self._shown:
+            raw = self.tokenizer.convert_ids_to_tokens(token)
+            spaced = raw is not None and raw.startswith("▁")
+            self._shown[token] = raw.replace("▁", " ") if spaced else self.tokenizer.decode([token])
+        return self._shown[token]
+
+
+def select_rows(past: Any, rows: list[int], like: Tensor) -> bool:
+    """Select the cached keys and values of these rows, dropped or repeated; False if the model cannot."""
+    import torch
+
+    try:
+        past.batch_select_indices(torch.tensor(rows, device=like.device))
+    except (AttributeError, TypeError, NotImplementedError):
+        return False
+    return True
+
+
+def _draw(logits: Tensor, sampling: Sampling, generator: np.random.Generator) -> int:
+    """One token, by a race of exponential numbers (the Gumbel-max trick).
+
+    The nucleus is found without sorting the whole vocabulary: tokens below (1 - top_p) / size cannot be in it, since
+    their total probability is less than 1 - top_p.
+    """
+    import torch
+
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < len(logits):
+        logits = logits.masked_fill(logits < logits.topk(sampling.top_k).values[-1], -torch.inf)
+    if sampling.top_p < 1:
+        weights = logits.softmax(0)
+        candidates = (weights >= (1 - sampling.top_p) / len(weights)).nonzero()[:, 0]
+        ordered, order = weights[candidates].sort(descending=True, stable=True)
+        size = int((ordered.cumsum(0) < sampling.top_p).sum()) + 1
+        nucleus = candidates[order[:size]]
+        logits = torch.full_like(logits, -torch.inf).index_copy(0, nucleus, logits[nucleus])
+    race = np.log(generator.standard_exponential(len(logits)))
+    return int((logits.double().cpu().numpy() - race).argmax())
+
+
+def no_gradients() -> AbstractContextManager[Any]:
+    """Disable gradients."""
+    import torch
+
+    mode: AbstractContextManager[Any] = torch.inference_mode()
+    return mode
+
+
+def by_length(rows: Sequence[Row]) -> list[Row]:
+    """Rows sorted by length, the longest first, so that memory runs out early or never."""
+    return sorted(rows, key=lambda row: (-len(row.inputs), row.context, row.targets))
+
+
+def _last(ids: Ids, count: int) -> Ids:
+    return ids[max(0, len(ids) - max(0, count)) :]
+
+
+def _context_window(config: Any, tokenizer: Any) -> int:
+    """The largest number of tokens: the number of positions, else the tokeniser's limit, else 2,048."""
+    for source, name in (
+        (config.get_text_config(), "max_position_embeddings"),
+        (config, "n_positions"),
+        (tokenizer, "model_max_length"),
+    ):
+        found = getattr(source, name, None)
+        if isinstance(found, int) and 1 < found < 1_000_000_000:
+            return found
+    return 2048
+
+
+def _end_ids(tokenizer: Any, model: Any, end: str | None) -> frozenset[int]:
+    """Every token that ends a continuation."""
+    found: set[int] = set()
+    for ids in (
+        model.generation_config.eos_token_id,
+        getattr(model.config, "eos_token_id", None),
+        tokenizer.eos_token_id,
+    ):
+        found |= set(ids) if isinstance(ids, list) else {ids} if ids is not None else set()
+    if end is not None:
+        found.add(int(tokenizer.convert_tokens_to_ids(end)))
+    return frozenset(found)
+
+
+def _plain_generation(start: int | None) -> Any:
+    """Generation settings without penalties and filters, whatever the folder suggests; `Sampling` sets them."""
+    import transformers
+
+    kind: Any = transformers.GenerationConfig
+    return kind(decoder_start_token_id=start)

@@ -1,0 +1,1 @@
+"""Training: data, steps, checkpoints and the recipes of trained metrics."""

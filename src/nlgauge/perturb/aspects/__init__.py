@@ -1,0 +1,1 @@
+"""Perturbations, one file per aspect."""

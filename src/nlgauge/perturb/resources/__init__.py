@@ -1,0 +1,1 @@
+"""Language resources behind perturbations: word forms, parsers, WordNet, ConceptNet, grammar, translation."""

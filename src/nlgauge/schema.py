@@ -1,0 +1,44 @@
+"""Names and versions of the JSON documents that NLGauge writes, checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nlgauge._version import __version__
+from nlgauge.errors import DataError
+
+KEY = "schema"
+VERSIONS = {
+    "estimate": 1,
+    "leaderboard": 1,
+    "list": 1,
+    "manifest": 1,
+    "plan": 1,
+    "report": 1,
+    "scores": 1,
+    "status": 1,
+    "study": 1,
+    "suite": 1,
+}
+
+
+def stamped(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the name and version of its schema first."""
+    return {KEY: f"nlgauge.{kind}/{VERSIONS[kind]}", **document}
+
+
+def check_schema(document: Any, kind: str, file: str) -> None:
+    """Refuse a document of another kind, or of a newer version than this NLGauge knows."""
+    found = document.get(KEY) if isinstance(document, dict) else None
+    name, _, number = str(found or "").rpartition("/")
+    expected = f"nlgauge.{kind}/{VERSIONS[kind]}"
+    if name != f"nlgauge.{kind}" or not number.isdecimal():
+        words = f"the schema '{found}'" if found else "no schema"
+        raise DataError(f"has {words}; expected {expected}", file=file)
+    if int(number) > VERSIONS[kind]:
+        raise DataError(
+            f"has the schema {found}, which is newer than {expected} of NLGauge {__version__}; upgrade NLGauge to "
+            "read it",
+            file=file,
+        )

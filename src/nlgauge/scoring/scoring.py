@@ -1,0 +1,243 @@
+"""Scoring files and tables: read, collect chunk by chunk, merge, finish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from nlgauge.configured import spread
+from nlgauge.data.assembling import as_one_set
+from nlgauge.data.columns import Reading
+from nlgauge.data.frames import frame_table, is_frame
+from nlgauge.data.reading import Source, Table
+from nlgauge.data.sources.chunks import Chunk
+from nlgauge.data.sources.files import STDIN, file_size, is_seekable, kept_open
+from nlgauge.data.sources.parts import parts_of
+from nlgauge.data.sources.shards import short_name
+from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.engine.cache import Cache
+from nlgauge.engine.progress import progress_bar
+from nlgauge.engine.running import LOCAL, Running
+from nlgauge.engine.scratch import Scratch, scratch_folder
+from nlgauge.engine.workers import available_cores, ordered_map
+from nlgauge.errors import DataError, OptionError, argument
+from nlgauge.metrics.base import Metric
+from nlgauge.metrics.column import ColumnMetric
+from nlgauge.metrics.registry import create_metrics
+from nlgauge.metrics.score import Score
+from nlgauge.models.runtime import Machine
+from nlgauge.scoring.collecting import BySystem, CollectChunk, collect_table, merge
+from nlgauge.stats.inference import Inference
+
+_WORTH_PROCESSES = 512 << 20
+_CORES_FOR_THREADS = 4
+_NEED_FILES = f"{argument('engine')}, {argument('run')} and {argument('on_error', 'skip')}"
+
+
+def score(
+    data: Any,
+    metrics: str | Sequence[str | Metric] = ("distinct",),
+    *,
+    confidence: bool = False,
+    **options: Any,
+) -> list[Score]:
+    """Score data with metrics: for each system found, one score per metric.
+
+    `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, a frame of Polars, pandas or Arrow, lists of texts,
+    or a list of file names or sources (each a system of its own). Metrics are written as on the command line
+    (`"distinct:n=2"`, the bundle `"dialog"`), as signatures, or made with their classes. With `confidence`, scores have
+    intervals. Further options are those of `Reading`, `Inference`, `Machine` and `Running`.
+
+    >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
+    0.2
+    """
+    reading, inference, machine, running = spread(
+        options, Reading, Inference, Machine, Running, also=("confidence", "metrics")
+    )
+    if not confidence and inference != Inference():
+        name = next(name for name in vars(inference) if name in options)
+        raise OptionError(f"{argument(name)} is about intervals; expected {argument('confidence', True)} with it")
+    with machine.used():
+        return score_data(data, metrics, reading=reading, inference=inference if confidence else None, running=running)
+
+
+def score_data(
+    data: Any,
+    metrics: str | Sequence[str | Metric],
+    *,
+    reading: Reading | None = None,
+    inference: Inference | None = None,
+    alone: bool = True,
+    running: Running | None = None,
+) -> list[Score]:
+    """As `score`, with options in groups; intervals are made where there is an `inference`.
+
+    With `alone=False`, they are made only where several systems are found.
+    """
+    made = _distinct_metrics(metrics)
+    how = running or Running(progress=False)
+    grouped = inference is not None
+    skipped: list[tuple[str, ...]] = []
+    with ExitStack() as stack:
+        stack.enter_context(kept_open())
+        given = inputs_of(data, reading or Reading(), made)
+        scratch = stack.enter_context(scratch_folder(how.memory_bytes))
+        if isinstance(given, ResponseSets | Items):
+            names = [""]
+            found = [_collect_in_memory(given, made, grouped, how)]
+        else:
+            names = file_names([source.path for source in given])
+            if how.by_parts:
+                found, skipped = stack.enter_context(_by_parts(given, made, grouped, how, scratch))
+            else:
+                part_bytes = _part_bytes(given, made, how)
+                found = [_collect_source(source, made, grouped, how, part_bytes, scratch) for source in given]
+        systems = list(_named(found, names))
+        wanted = inference if alone or len(systems) > 1 else None
+        return [
+            replace(metric.finish(stats, wanted), system=system, skipped=skipped[place] if skipped else ())
+            for place, system, all_stats in systems
+            for metric, stats in zip(made, all_stats, strict=True)
+        ]
+
+
+def _distinct_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ...]:
+    made = tuple(create_metrics(metrics))
+    if not made:
+        raise OptionError("no metric was named; try distinct, or see `nlgauge metrics`", option="metrics")
+    seen = [str(metric.signature) for metric in made]
+    if duplicates := {signature for signature in seen if seen.count(signature) > 1}:
+        raise OptionError(f"duplicate metric: {min(duplicates)}", option="metrics")
+    return made
+
+
+def inputs_of(data: Any, reading: Reading, metrics: Sequence[Metric]) -> list[Source] | Table:
+    """Sources of files, or the table that the data is; no more columns are kept than the metrics ask for."""
+    extras = tuple(metric.column for metric in metrics if isinstance(metric, ColumnMetric))
+    if is_frame(data):
+        return frame_table(data, reading, extras)
+    if isinstance(data, str | Path | Source):
+        data = [data]
+    if not isinstance(data, ResponseSets | Items):
+        if not data:
+            raise DataError("nothing to score: the list is empty")
+        if all(isinstance(entry, str | Path | Source) for entry in data):
+            return [_source(entry, reading, extras) for entry in data]
+        data = ResponseSets.of(data)
+    reading.check_in_memory("one_set")
+    return as_one_set(data) if reading.one_set else data
+
+
+def _source(entry: str | Path | Source, reading: Reading, extras: tuple[str, ...]) -> Source:
+    if not isinstance(entry, Source):
+        return Source(path=str(entry), reading=reading, extras=extras)
+    if reading.given:
+        raise OptionError(
+            f"{argument(next(iter(reading.given)))} for {entry.name}, a Source, which says itself how it is read; "
+            "expected Source(path=…, reading=Reading(…))"
+        )
+    return entry
+
+
+def file_names(paths: list[str]) -> list[str]:
+    """File names without their endings, or whole paths where those are not enough to tell files apart."""
+    stems = ["stdin" if path == STDIN else short_name(path) for path in paths]
+    if len(set(paths)) < len(paths):
+        raise OptionError(f"duplicate file {max(paths, key=paths.count)}; several files are several systems")
+    return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]
+
+
+def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+    """Systems are called as their column says, or as their file where it says nothing or the same of several files."""
+    labels = [label or name for systems, name in zip(found, names, strict=True) for label in systems]
+    for place, (systems, name) in enumerate(zip(found, names, strict=True)):
+        for label, stats in systems.items():
+            called = label or name
+            if labels.count(called) > 1:
+                called = name if len(systems) == 1 else f"{name}: {called}"
+            yield place, called, stats
+
+
+def _part_bytes(sources: Sequence[Source], metrics: tuple[Metric, ...], running: Running) -> int:
+    """The size of parts where models work and files can be cut, else 0.
+
+    What a model makes of a text depends a little on its neighbours in the batch, so that the same texts must be
+    together whether or not the run goes by parts; and progress is seen in a small file.
+    """
+    if not any(metric.costly for metric in metrics) or any(source.path == STDIN for source in sources):
+        return 0
+    from nlgauge.scoring.by_parts import chosen_part_bytes
+
+    return chosen_part_bytes(sources, metrics, running)
+
+
+def _chunks(source: Source, part_bytes: int, chunk_bytes: int) -> Iterator[Chunk]:
+    """Chunks of a source; with `part_bytes`, those of its parts."""
+    if not part_bytes or not all(map(is_seekable, source.files)):
+        return source.chunks(chunk_bytes)
+    ends = [0, *accumulate(map(file_size, source.files))]
+    return (
+        replace(chunk, consumed=ends[max(0, part.shard - 1)] + chunk.consumed)
+        for part in parts_of([source], part_bytes)
+        for chunk in part.chunks(chunk_bytes)
+    )
+
+
+def _collect_in_memory(table: Table, metrics: tuple[Metric, ...], grouped: bool, running: Running) -> BySystem:
+    if running.by_parts:
+        raise OptionError(f"the data was given in memory; {_NEED_FILES} require files")
+    return collect_table(table, metrics, grouped)
+
+
+def _by_parts(
+    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, running: Running, scratch: Scratch
+) -> AbstractContextManager[tuple[list[BySystem], list[tuple[str, ...]]]]:
+    from nlgauge.scoring.by_parts import collected_by_parts
+
+    if any(source.reading.one_set for source in sources):
+        raise OptionError(
+            f"{argument('one_set')} reads a file as a whole; expected {argument('engine', LOCAL)}, without "
+            f"{argument('run')} and {argument('on_error', 'skip')}"
+        )
+    if any(source.path == STDIN for source in sources):
+        raise OptionError(f"standard input can be read only once; {_NEED_FILES} require files")
+    return collected_by_parts(sources, metrics, grouped, running, scratch)
+
+
+def _collect_source(
+    source: Source,
+    metrics: tuple[Metric, ...],
+    grouped: bool,
+    running: Running,
+    part_bytes: int,
+    scratch: Scratch,
+) -> BySystem:
+    size = source.size if source.path != STDIN else None
+    if source.reading.one_set:
+        try:
+            return collect_table(source.read(), metrics, grouped)
+        except DataError as error:
+            raise error.at(file=source.name) from error
+    workers = running.workers or _workers_for(size)
+    cache = Cache() if running.cache and source.path != STDIN else None
+    work = CollectChunk(source, metrics, grouped, cache)
+    merged: BySystem = {}
+    total = None if source.format == "parquet" else size
+    with progress_bar(f"scoring {source.name}", total, show=running.progress) as advance:
+        chunks = _chunks(source, part_bytes, running.chunk_bytes)
+        for collected in ordered_map(work, chunks, processes=workers, scratch=scratch):
+            merge(merged, collected.systems)
+            advance(collected.consumed)
+    if not merged:
+        raise DataError("the file has no records", file=source.name)
+    return merged
+
+
+def _workers_for(size: int | None) -> int:
+    """Threads share the work of parsing poorly beyond a few cores; processes take seconds to start."""
+    cores = available_cores()
+    return cores if cores > _CORES_FOR_THREADS and (size or 0) >= _WORTH_PROCESSES else 1

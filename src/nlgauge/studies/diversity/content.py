@@ -1,0 +1,164 @@
+"""The content test: does a metric tell sets of high content diversity from sets of low (paper 1, sections 3.2, 6.4)?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from nlgauge.arrays import Array
+from nlgauge.configured import option
+from nlgauge.data.roles import ROLES
+from nlgauge.drawing import alt, inline, shortened
+from nlgauge.errors import DataError
+from nlgauge.stats.correlation import correlation, optimal_accuracy
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, finite, with_interval
+from nlgauge.studies.panels import class_histogram, panel, points_frame, points_of, side_by_side
+from nlgauge.studies.rows import add_clusters, correlation_interval
+from nlgauge.studies.sentences import best_metrics
+from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
+
+_NO_LABEL = (
+    "; the content test needs sets whose content diversity is known; what is known of each metric stands in "
+    "docs/claims/diversity.md and under its numbers in nlgauge report"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContentTest(MetricTests, MetricOptions, Study):
+    """Content test: does a metric tell high content diversity from low? Spearman, Pearson, OCA with its threshold.
+
+    Sets have a label that says which of two classes they are. OCA is the best accuracy of "diverse if above a
+    threshold"; `threshold` reaches it. Sets that share a context are not independent: intervals and tests resample
+    contexts. With several metrics, `cluster` groups those that a paired permutation test does not tell apart at
+    p < .05.
+    """
+
+    name: ClassVar[str] = "content"
+    examples: ClassVar[tuple[str, ...]] = (
+        "nlgauge study content examples/content_sets.jsonl --label content_diversity -m distinct -m sent-sim",
+        "nlgauge study content story.csv resp.csv --tasks story,resp --column 'metric_*' --format latex",
+    )
+    layout: ClassVar[tuple[Column, ...]] = (
+        Column("metric"),
+        Column("n"),
+        *with_interval("spearman", "rho", beside=True),
+        Column("pearson", "r"),
+        *with_interval("oca", "OCA", beside=True),
+        Column("threshold", digits=3),
+        Column("cluster"),
+    )
+    aspect: ClassVar[str] = "content"
+
+    label: str | None = option(None, f"Column of the two classes; default: {', '.join(ROLES['label'])}.", metavar="COL")
+    high: str | None = option(None, "The label of the diverse class; default: the larger.", metavar="VALUE")
+    directions: Literal["one", "both"] = option(
+        "one", "OCA: above the threshold is diverse (paper), or either side (released code)."
+    )
+
+    def compute(self, data: StudyData) -> Result:
+        """Correlations and OCA of every metric with the label."""
+        tasks = tasks_of(self, data)
+        rows: list[Row] = []
+        points = []
+        notes = notes_about(tasks, self.over)
+        labels = set()
+        for task in tasks:
+            label = task.column("label", self.label, _NO_LABEL)
+            labels.add(label)
+            classes = class_labels(task, label, self.high)
+            groups = task.groups(self.over)
+            for one in task.measured:
+                row = self._row(task, one, classes, groups)
+                if row["spearman"] is None and row["n"]:
+                    notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
+                rows.append(row)
+                points.append(_points(task, one, classes))
+            if self.significance:
+                notes += add_clusters(rows, task, classes, groups, permutations=self.permutations, seed=self.seed)
+        facts = {"label": "/".join(sorted(labels)), "units": resampled_units(tasks, self.over)}
+        return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
+
+    def _row(self, task: Task, one: Measured, classes: Array, groups: Array | None) -> Row:
+        values, truth = one.values[one.defined], classes[one.defined]
+        row: Row = {"task": task.name, "metric": one.label, "n": len(values), "signature": one.signature}
+        row |= dict.fromkeys(("spearman", "spearman_ci", "pearson", "oca", "oca_ci", "threshold", "cluster"))
+        if len(values) < 2 or np.ptp(values) == 0 or np.ptp(truth) == 0:
+            return row
+        accuracy, threshold = optimal_accuracy(values, truth, directions=self.directions)
+        mine = None if groups is None else groups[one.defined]
+        best: Literal["oca", "oca-both"] = "oca" if self.directions == "one" else "oca-both"
+        return row | {
+            "spearman": correlation(values, truth, "spearman"),
+            "spearman_ci": correlation_interval(values, truth, "spearman", self, mine),
+            "pearson": correlation(values, truth, "pearson"),
+            "oca": accuracy,
+            "oca_ci": correlation_interval(values, truth, best, self, mine),
+            "threshold": finite(threshold),
+        }
+
+    def sentence(self, result: Result) -> str:
+        """Which metrics follow the label, and which of them do not differ significantly."""
+        return best_metrics(result, "the content label")
+
+    def chart(self, result: Result) -> Any:
+        """Histograms of the two classes, one panel per metric, the threshold marked (Figures 1 and 4)."""
+        panels = []
+        for row in result.rows:
+            mine = points_of(result, row).select("value", "label")
+            base = panel(result, row, mine, {"rho": row["spearman"], "OCA": row["oca"]})
+            bars = class_histogram(base, None)
+            panels.append(bars if row["threshold"] is None else alt.layer(bars, _threshold_mark(row)))
+        return side_by_side(result, panels)
+
+
+def _threshold_mark(row: Row) -> Any:
+    marked = inline([{"threshold": row["threshold"], "text": f"threshold {row['threshold']:.3f}"}])
+    rule = alt.Chart(marked).mark_rule(strokeDash=[4, 3], color="black")
+    return rule.encode(x="threshold:Q", tooltip="text:N")
+
+
+def class_labels(task: Task, column: str, high: str | None) -> Array:
+    """Which sets are of the diverse class, as 0 and 1."""
+    if high is None:
+        values = task.numbers(column, "label")
+    else:
+        texts = task.frame[task.column("label", column)].cast(pl.String)
+        if texts.null_count():
+            missing = task.ids[int(texts.is_null().arg_true()[0])]
+            raise DataError(f"set '{missing}' has no label; expected one for every set", file=task.name, column=column)
+        if high not in texts.to_list():
+            raise DataError(f"no set has the label '{high}'", file=task.name, column=column)
+        kinds = texts.unique().sort().to_list()
+        if len(kinds) != 2:
+            raise _not_two(task, column, kinds)
+        return np.where((texts == high).to_numpy(), 1.0, 0.0)
+    kinds = np.unique(values).tolist()
+    if len(kinds) != 2:
+        raise _not_two(task, column, kinds)
+    return np.where(values == kinds[1], 1.0, 0.0)
+
+
+def _not_two(task: Task, column: str, kinds: Sequence[Any]) -> DataError:
+    shown = ", ".join(f"{kind:g}" if isinstance(kind, float) else str(kind) for kind in kinds[:5])
+    advice = "; for a parameter with many values use `nlgauge study decoding`" if len(kinds) > 2 else ""
+    count = f"{len(kinds)} different labels" if len(kinds) > 1 else "one class only"
+    return DataError(
+        f"{count} ({shown}{', …' * (len(kinds) > 5)}); expected two classes, high and low content diversity{advice}",
+        file=task.name,
+        column=column,
+    )
+
+
+def _points(task: Task, one: Measured, classes: Array) -> pl.DataFrame:
+    return points_frame(
+        task.name,
+        one.label,
+        id=task.ids,
+        context=[shortened(context) for context in task.contexts],
+        value=one.values,
+        label=["high" if high else "low" for high in classes],
+    )

@@ -1,0 +1,233 @@
+"""The decoding test: does a metric follow a parameter of the generator (paper 1, sections 3.1 and 6.3)?
+
+Any column can be the parameter: temperature, top-p, top-k, or the number of sentiments among the responses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from nlgauge.arrays import Array
+from nlgauge.configured import check_that, option
+from nlgauge.data.roles import ROLES
+from nlgauge.drawing import PALETTE, alt, inline, shortened
+from nlgauge.errors import DataError, OptionError, argument
+from nlgauge.stats.correlation import correlation
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData
+from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
+from nlgauge.studies.rows import add_clusters, correlation_interval
+from nlgauge.studies.sentences import best_metrics
+from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
+
+SUBSET = 200
+Scale = Literal["auto", "linear", "log10"]
+Draw = Literal["even", "simple"]
+_TREND_STEPS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterOptions(MetricOptions):
+    """The column that metrics should follow."""
+
+    parameter: str | None = option(
+        None, f"Column of the diversity parameter; default: {', '.join(ROLES['parameter'])}.", metavar="COL"
+    )
+    scale: Scale = option("auto", "Scale of the parameter; auto: log10 of top_k.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingTest(MetricTests, ParameterOptions, Study):
+    """Decoding test: does a metric follow a parameter of the generator, or any other column?
+
+    `repeats` times, `subset` sets are drawn without replacement, evenly over the values of the parameter as in the
+    paper (two sets per temperature); `spearman` and `pearson` are means over the subsets and `spearman_sd` is the
+    standard deviation. `spearman_all` is over all sets, with its interval. Sets that share a context are not
+    independent: intervals and tests resample contexts.
+    """
+
+    name: ClassVar[str] = "decoding"
+    examples: ClassVar[tuple[str, ...]] = (
+        "nlgauge generate examples/system_a.jsonl -o sets.jsonl --sweep temperature=0.2:1.2:30",
+        "nlgauge study decoding sets.jsonl -m distinct -m cos-sim -m sent-sim --chart decoding.html",
+        "nlgauge study decoding reviews.csv --parameter sentiments -m content",
+    )
+    layout: ClassVar[tuple[Column, ...]] = (
+        Column("metric"),
+        Column("n"),
+        Column("spearman", "rho", beside=True),
+        Column("spearman_sd", "sd", beside=True),
+        Column("pearson", "r"),
+        Column("spearman_all", "rho (all sets)"),
+        Column("spearman_ci"),
+        Column("cluster"),
+    )
+    aspect: ClassVar[str] = "form"
+
+    subset: int | None = option(
+        None, "Sets in each random subset; 0: all sets once. Default: 200 where there are 400 or more.", metavar="N"
+    )
+    repeats: int = option(100, "Random subsets.", metavar="N")
+    draw: Draw = option("even", "Subsets: evenly over the parameter (paper), or simply random.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_that(self.repeats >= 2, "repeats", self.repeats, "at least 2")
+        check_that(self.subset is None or self.subset == 0 or self.subset >= 3, "subset", self.subset, "at least 3")
+
+    def compute(self, data: StudyData) -> Result:
+        """Correlations of every metric with the parameter."""
+        tasks = tasks_of(self, data)
+        rows: list[Row] = []
+        points = []
+        notes = notes_about(tasks, self.over)
+        chosen, scales = set(), set()
+        for task in tasks:
+            parameter = task.column("parameter", self.parameter)
+            chosen.add(parameter)
+            levels = task.numbers(parameter, "parameter")
+            if np.ptp(levels) == 0:
+                raise DataError(
+                    f"all sets have {levels[0]:g}; expected sets made with different values",
+                    file=task.name,
+                    column=parameter,
+                )
+            scaled, used = scaled_levels(task, parameter, levels, self.scale)
+            scales.add(used)
+            size = self.subset if self.subset is not None else SUBSET if len(task) >= 2 * SUBSET else 0
+            if size > len(task):
+                raise OptionError(
+                    f"{argument('subset', size)}, and {task.name or 'the data'} has {len(task)} sets; choose fewer"
+                )
+            order, groups = canonical_order(task, scaled), task.groups(self.over)
+            for one in task.measured:
+                row = self._row(task, one, scaled, groups, order, size)
+                if row["spearman"] is None and row["n"]:
+                    notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
+                rows.append(row)
+                points.append(_points(task, one, levels))
+            if self.significance:
+                notes += add_clusters(rows, task, scaled, groups, permutations=self.permutations, seed=self.seed)
+        facts = {
+            "parameter": "/".join(sorted(chosen)),
+            "scale": "/".join(sorted(scales)),
+            "units": resampled_units(tasks, self.over),
+        }
+        return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
+
+    def _row(self, task: Task, one: Measured, levels: Array, groups: Array | None, order: Array, size: int) -> Row:
+        defined = order[one.defined[order]]
+        values, truth = one.values[defined], levels[defined]
+        row: Row = {"task": task.name, "metric": one.label, "n": len(values), "signature": one.signature}
+        row |= dict.fromkeys(("spearman", "spearman_sd", "pearson", "pearson_sd", "spearman_all", "spearman_ci"))
+        row["cluster"] = None
+        if len(values) < 3 or np.ptp(values) == 0 or np.ptp(truth) == 0:
+            return row
+        if size > len(values):
+            raise OptionError(
+                f"{argument('subset', size)}, and {one.label} has a value on {len(values)} sets; choose fewer"
+            )
+        rho, r = correlation(values, truth, "spearman"), correlation(values, truth, "pearson")
+        interval = correlation_interval(values, truth, "spearman", self, None if groups is None else groups[defined])
+        row |= {"spearman": rho, "pearson": r, "spearman_all": rho, "spearman_ci": interval}
+        if size:
+            drawn = draw_subsets(truth, size, self.repeats, self.draw, self.seed)
+            rhos = np.array([correlation(values[rows], truth[rows], "spearman") for rows in drawn])
+            rs = np.array([correlation(values[rows], truth[rows], "pearson") for rows in drawn])
+            row |= {
+                "subset": size,
+                "subsets": self.repeats,
+                "spearman": float(np.nanmean(rhos)),
+                "spearman_sd": float(np.nanstd(rhos, ddof=1)),
+                "pearson": float(np.nanmean(rs)),
+                "pearson_sd": float(np.nanstd(rs, ddof=1)),
+            }
+        return row
+
+    def sentence(self, result: Result) -> str:
+        """Which metrics follow the parameter, and which of them do not differ significantly."""
+        return best_metrics(result, result.facts["parameter"], "spearman_all")
+
+    def chart(self, result: Result) -> Any:
+        """Each set as a point, value against parameter, raters' deviations as bars, and the trend (Figure 3)."""
+        logarithmic = result.facts["scale"] == "log10"
+        scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
+        axis = alt.X("parameter:Q", title=result.facts["parameter"], scale=scale)
+        panels = []
+        for row in result.rows:
+            mine = points_of(result, row)
+            base = panel(result, row, mine, {"rho": row["spearman"], "r": row["pearson"]})
+            dots = base.mark_circle(opacity=0.45, size=26, color=PALETTE[0]).encode(
+                x=axis,
+                y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)),
+                tooltip=["id:N", "context:N", "parameter:Q", alt.Tooltip("value:Q", format=".4f")],
+            )
+            layers = [dots]
+            if mine["low"].null_count() < len(mine):
+                bars = base.mark_rule(opacity=0.2, color=PALETTE[0]).encode(x=axis, y="low:Q", y2="high:Q")
+                layers.insert(0, bars)
+            trend = alt.Chart(inline(_trend(mine))).mark_line(color=PALETTE[1], strokeWidth=2.5)
+            layers.append(trend.encode(x=axis, y="value:Q"))
+            panels.append(alt.layer(*layers))
+        return side_by_side(result, panels)
+
+
+def _trend(points: pl.DataFrame) -> list[dict[str, float]]:
+    """Medians of sets with about the same parameter."""
+    ordered = points.sort("parameter", "id")
+    steps = min(_TREND_STEPS, max(1, len(ordered) // 5))
+    cut = ordered.with_columns(step=(pl.int_range(pl.len()) * steps // pl.len()))
+    means = cut.group_by("step").agg(pl.col("parameter").median(), pl.col("value").median()).sort("step")
+    return means.select("parameter", "value").to_dicts()
+
+
+def scaled_levels(task: Task, column: str, levels: Array, scale: Scale) -> tuple[Array, str]:
+    """The parameter on its scale, and which scale that is."""
+    named = set(task.frame["label_name"].to_list()) if "label_name" in task.frame.columns else {column}
+    used = "log10" if scale == "log10" or (scale == "auto" and named <= {"top_k", "topk", "k"}) else "linear"
+    if used == "linear":
+        return levels, used
+    if (levels <= 0).any():
+        lowest = levels.min()
+        raise DataError(f"{lowest:g} has no logarithm; expected positive values", file=task.name, column=column)
+    return np.log10(levels), used
+
+
+def canonical_order(task: Task, levels: Array) -> Array:
+    """An order of the sets that does not depend on where they stand in the file."""
+    frame = pl.DataFrame({"level": levels, "id": task.ids, "context": task.contexts}).with_row_index("row")
+    order: Array = frame.sort("level", "id", "context", "row")["row"].to_numpy().astype(np.int64)
+    return order
+
+
+def draw_subsets(levels: Array, size: int, repeats: int, draw: Draw, seed: int) -> Array:
+    """Row numbers of `repeats` subsets; "even" takes as many sets of every level as of any other, give or take one."""
+    rng = np.random.default_rng(seed)
+    chance = rng.random((repeats, len(levels)))
+    if draw == "simple":
+        return np.argsort(chance, axis=1)[:, :size]
+    kinds = np.unique(levels, return_inverse=True)[1]
+    within = np.lexsort((chance, np.broadcast_to(kinds, chance.shape)), axis=1)
+    starts = np.searchsorted(kinds[within[0]], kinds[within[0]])
+    places = np.arange(len(levels)) - starts
+    turns = np.empty_like(within)
+    np.put_along_axis(turns, within, np.broadcast_to(places, within.shape), axis=1)
+    return np.lexsort((rng.random(chance.shape), turns), axis=1)[:, :size]
+
+
+def _points(task: Task, one: Measured, levels: Array) -> pl.DataFrame:
+    spread = np.full(len(task), np.nan) if one.spread is None else one.spread
+    frame = points_frame(
+        task.name,
+        one.label,
+        id=task.ids,
+        context=[shortened(context) for context in task.contexts],
+        parameter=levels,
+        value=one.values,
+        low=one.values - spread,
+        high=one.values + spread,
+    )
+    return frame.with_columns(pl.col("low", "high").fill_nan(None))

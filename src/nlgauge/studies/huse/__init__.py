@@ -1,0 +1,1 @@
+"""HUSE (paper 3): the score, its intervals, trade-off, stability and typicality."""

@@ -1,0 +1,91 @@
+"""Options that all studies of HUSE share: where its features come from, and the classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from nlgauge.configured import Options, check_that, option
+from nlgauge.data.tables import Ratings
+from nlgauge.errors import OptionError, argument
+from nlgauge.models.shared import language_model_identity
+from nlgauge.stats.neighbours import Ties
+from nlgauge.studies.base import Study
+from nlgauge.studies.huse.judges import PEOPLE, judge_identity
+from nlgauge.studies.tasks import names_option
+
+_TEMPLATE = "{context}"
+_CONFLICTS = (
+    ("judgment", "ratings"),
+    ("logp", "token_logprobs"),
+    ("model", "logp"),
+    ("model", "token_logprobs"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuseColumns(Options):
+    """The columns of judgments, log-probabilities, lengths and sources, and of systems."""
+
+    heading: ClassVar[str] = "Data"
+
+    judgment: str | None = option(None, "Column of judgments.", metavar="COL")
+    logp: str | None = option(None, "Column of log-probabilities of whole texts.", metavar="COL")
+    token_logprobs: str | None = option(None, "List column of log-probabilities of tokens.", metavar="COL")
+    length: str | None = option(None, "Column of lengths; default: words of the text.", metavar="COL")
+    is_model: str | None = option(None, "Column that says whether a text is the model's.", metavar="COL")
+    ratings: str | Path | Ratings | None = option(
+        None, "Single ratings: item, rater, value.", metavar="FILE", signed=False
+    )
+    question: str | None = option(None, "The question of the ratings.", metavar="NAME")
+    by: str | None = option(None, "One system for each value of this column.", metavar="COL")
+    tasks: Sequence[str] = names_option()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HuseStudy(HuseColumns, Study):
+    """Who judges and what supplies log p where no column does, and the classifier.
+
+    `model` scores texts after their contexts, put into `template`.
+    """
+
+    files: ClassVar[str] = "A table with one text per row, or a crowd export (Input.*, Answer.*); one system per file."
+    index: ClassVar[str] = "system"
+
+    model: str | None = option(None, "Language model that supplies log p, where no column does.", metavar="MODEL")
+    template: str = option(
+        _TEMPLATE,
+        "With a model: the prompt before a text; {context} is replaced, and \\n is a line break.",
+        metavar="TEXT",
+        escapes=True,
+    )
+    judge: str = option(
+        PEOPLE,
+        "Who judged: people, a name for whatever made the column, or a scorer to run (relevance:minilm, llm:smollm2, "
+        "llm-judge:model=URL#NAME). Results say so.",
+        metavar="JUDGE",
+    )
+    k: int = option(16, "Neighbours.", metavar="N", flags=("-k",))
+    per_token: bool = option(True, "Divide log p by the length (paper), or not.", flags=("--per-token/--total",))
+    ties: Ties = option("computed", "Equal distances: as double precision computes them, or exactly equal.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_that(self.k >= 1, "k", self.k, "at least 1 neighbour")
+        for first, second in _CONFLICTS:
+            if getattr(self, first) is not None and getattr(self, second) is not None:
+                raise OptionError(f"both {argument(first)} and {argument(second)} were given; expected one of them")
+        if self.template != _TEMPLATE and self.model is None:
+            raise OptionError(f"{argument('template')} requires {argument('model')}")
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """What was given: models with the hashes of their weights, the template only where it is used."""
+        shown = {name: value for name, value in super().relevant_options().items() if value is not None}
+        shown["judge"] = judge_identity(self.judge)
+        if self.model is None:
+            del shown["template"]
+        else:
+            shown["model"] = language_model_identity(self.model)
+        return shown

@@ -1,0 +1,1 @@
+"""Studies of paper 4: correlation, improvement, drift, discrimination, invariance, agreement."""

@@ -1,0 +1,275 @@
+"""Agreement of metrics with people: Pearson, Spearman and Kendall with p-values (paper 2, section 3.2.4, Table 2).
+
+Over all items, over the items of each group (paper 4, section 4.2, Table 3), within contexts, and over systems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from nlgauge.arrays import Array
+from nlgauge.configured import option, required
+from nlgauge.data.roles import names_in
+from nlgauge.drawing import PALETTE, alt
+from nlgauge.errors import DataError, OptionError, argument
+from nlgauge.stats.correlation import correlation_test
+from nlgauge.stats.inference import Inference
+from nlgauge.stats.pairwise import calibrate_ties
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite
+from nlgauge.studies.panels import panel, points_of, side_by_side
+from nlgauge.studies.rows import add_clusters, correlation_interval
+from nlgauge.studies.sentences import best_metrics
+from nlgauge.studies.story.correlation_levels import (
+    FEWEST,
+    FEWEST_FOR_INTERVAL,
+    KINDS,
+    MOST_FOR_PAIRS,
+    OVERALL,
+    point_frame,
+    system_row,
+    within_row,
+)
+from nlgauge.studies.tasks import (
+    Measured,
+    MetricOptions,
+    MetricTests,
+    Task,
+    notes_about,
+    resampled_units,
+    tasks_of,
+)
+
+_SHOWN = 5
+CORRELATIONS = tuple(
+    column for kind in KINDS for column in (Column(kind, beside=True, p_value=f"{kind}_p"), Column(f"{kind}_ci"))
+)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Items that are correlated together: all of a task, or a group of them."""
+
+    task: Task
+    truth: Array
+    group: str
+    column: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrelationStudy(MetricTests, MetricOptions, Study):
+    """Agreement with people: Pearson, Spearman and Kendall, marked † below p = .1 and ‡ below p = .05.
+
+    Intervals are given from 20 items on. Items that share a context are not independent: intervals and tests between
+    metrics resample contexts. With several metrics, `cluster` groups those that a paired permutation test of
+    Spearman's rho does not tell apart at p < .05. `accuracy` is the share of pairs of items that the metric orders (or
+    calls tied) as the truth does, when differences up to `epsilon` are ties; `epsilon` is the best one (Deutsch, Foster
+    & Freitag 2023). Up to 5,000 items.
+
+    With groups, contexts or systems, a row has a `level` and the column behind it in `column`. "items" is the
+    correlation over items, of all of them ("overall") or of a group; with `against`, as in Table 3 of paper 4. "within"
+    is the mean of the correlations inside each of `contexts` contexts, with an interval over contexts. "systems" is the
+    correlation of system means: `n` systems, the share of pairs of systems that the metric orders as people do
+    (`accuracy`), soft pairwise accuracy (`soft_accuracy`), and intervals that resample contexts for the same systems
+    (Boot-Inputs of Deutsch, Dror & Roth 2021): how far other contexts would change the result, not how far other
+    systems would.
+    """
+
+    name: ClassVar[str] = "correlation"
+    examples: ClassVar[tuple[str, ...]] = (
+        "nlgauge study correlation systems.csv --truth human --column distinct --column ead --by dataset",
+        "nlgauge study correlation replies.csv --truth rating --text reply --references answer -m dialog",
+        "nlgauge study correlation stories.jsonl --truth human -m bleu --group error --against reasonable",
+        "nlgauge study correlation stories.jsonl --truth human -m bleu --within context --systems model",
+    )
+    layout: ClassVar[tuple[Column, ...]] = (
+        Column("metric"),
+        Column("n"),
+        *CORRELATIONS,
+        Column("accuracy", "pairs right"),
+        Column("epsilon", digits=4),
+        Column("cluster"),
+    )
+    aspect: ClassVar[str] = "quality"
+
+    truth: str = required("Column of human scores.", metavar="COL")
+    groups: Sequence[str] = option(
+        (), "Also the items of each value of this column; repeat for more.", metavar="COL", flags=("--group",)
+    )
+    against: str | None = option(
+        None,
+        "Each group with the items of this value: truth is 1 for these, 0 for the others.",
+        metavar="VALUE",
+    )
+    within: str | None = option(
+        None, "Also the mean of correlations inside each value of this column, as in context.", metavar="COL"
+    )
+    systems: str | None = option(None, "Also correlations of the means of this column's systems.", metavar="COL")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.against is not None and not self.groups:
+            raise OptionError(f"{argument('against', self.against)} requires a column of groups: {argument('groups')}")
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether rows are of several groups or levels."""
+        return bool(self.groups) or self.within is not None or self.systems is not None
+
+    def compute(self, data: StudyData) -> Result:
+        """Correlations of every metric with the truth."""
+        tasks = tasks_of(self, data)
+        rows: list[Row] = []
+        points: list[pl.DataFrame] = []
+        notes = notes_about(tasks, self.over)
+        units = resampled_units(tasks, self.over)
+        if units != "sets":
+            notes.append("p-values (†, ‡) take items as independent, also where they share contexts; intervals do not")
+        for task in tasks:
+            levels = task.numbers(self.truth, "truth")
+            if np.ptp(levels) == 0:
+                raise DataError(f"all items have {levels[0]:g}: no correlation", file=task.name, column=self.truth)
+            parts = [_Part(task, levels, OVERALL if self.has_levels else task.name, None)]
+            for column in dict.fromkeys(self.groups):
+                parts += _groups_of(task, levels, column, self.against, notes)
+            for part in parts:
+                rows += self._rows(part, task.name, notes)
+                points += [_points(part, one, task.name) for one in part.task.measured]
+            if self.within is not None:
+                rows += [within_row(task, one, levels, self.within, self, notes) for one in task.measured]
+            for one in task.measured if self.systems is not None else ():
+                row, means = system_row(
+                    task, one, levels, self.systems or "", self.over, self, self.permutations, notes
+                )
+                rows.append(row)
+                points.append(means)
+        facts = {**_numbers_of_references(tasks), "units": units}
+        return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
+
+    def _rows(self, part: _Part, name: str, notes: list[str]) -> list[Row]:
+        """One row per metric over the items of a part; `name` is the task's."""
+        resampled = part.task.groups(self.over)
+        rows = []
+        for one in part.task.measured:
+            row = _row(part.task, one, part.truth, resampled, self)
+            if row["pearson"] is None and row["n"] >= FEWEST and np.ptp(part.truth) > 0:
+                where = (name or "the data") if part.column is None else f"{part.column} {part.group}"
+                if np.ptp(one.values[one.defined]) == 0:
+                    notes.append(f"{one.label} is the same on all items of {where}: no correlation")
+                else:
+                    notes.append(f"all items of {where} that have {one.label} have the same truth: no correlation")
+            rows.append(row | {"group": part.group, "level": "items", "column": part.column})
+        if self.significance:
+            notes += add_clusters(
+                rows, part.task, part.truth, resampled, permutations=self.permutations, seed=self.seed
+            )
+        return [row | {"task": name} for row in rows]
+
+    def sentence(self, result: Result) -> str:
+        """Which metrics agree with people over all items, and which of them do not differ significantly."""
+        overall = [row for row in result.rows if row["level"] == "items" and row["column"] is None]
+        return best_metrics(replace(result, rows=overall), self.truth)
+
+    def views(self, result: Result) -> Sequence[View]:
+        """With levels, every row by itself; else the correlations of several tasks side by side."""
+        if not self.has_levels:
+            return super().views(result)
+        metric, n, *found = self.layout
+        place = [column for column in found if column.key == "cluster"]
+        others = [replace(column, beside=False) for column in found if column.key != "cluster"]
+        named = [Column("task"), metric, Column("level"), Column("group"), n, Column("contexts")]
+        return (View((*named, *others, Column("soft_accuracy", "SPA"), *place), result.rows),)
+
+    def chart(self, result: Result) -> Any:
+        """Each item or system as a point, the metric against the truth: one panel per metric and group."""
+        panels = []
+        for row in result.rows:
+            same_column = pl.lit(row["column"]).eq_missing(pl.col("column"))
+            mine = points_of(result, row).filter(level=row["level"], group=row["group"]).filter(same_column)
+            if self.has_levels:
+                if mine.is_empty():
+                    continue
+                row = row | {"metric": f"{row['metric']}, {'systems' if row['level'] == 'systems' else row['group']}"}
+            base = panel(result, row, mine, {kind: row[kind] for kind in KINDS})
+            panels.append(
+                base.mark_circle(opacity=0.6, size=40, color=PALETTE[0]).encode(
+                    x=alt.X("truth:Q", title=self.truth, scale=alt.Scale(zero=False)),
+                    y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=False)),
+                    tooltip=["id:N", "truth:Q", "value:Q"],
+                )
+            )
+        return alt.concat(*panels, columns=3) if self.has_levels else side_by_side(result, panels)
+
+
+def _groups_of(task: Task, levels: Array, column: str, against: str | None, notes: list[str]) -> list[_Part]:
+    """The groups that a column makes, in the order of their names; notes say which items and groups do not count."""
+    cells = names_in(task.frame, column, option="groups", file=task.name)
+    values = cells.drop_nulls().unique().sort().to_list()
+    where = f" of {task.name}" if task.name else ""
+    if against is not None:
+        if against not in values or len(values) < 2:
+            shown = ", ".join(values[:_SHOWN]) or "none"
+            raise DataError(
+                f"found the values {shown}; expected '{against}' and at least one other", file=task.name, column=column
+            )
+        values.remove(against)
+        notes.append(f"groups by {column}: the truth is 1 for items of {against}, which are in every group, and else 0")
+    if cells.null_count():
+        notes.append(f"{cells.null_count()} of {len(task)} items{where} have no {column}: they are in no group")
+    parts, unusable = [], []
+    for value in values:
+        rows = (cells.is_in([value, against]) if against is not None else cells == value).fill_null(False)
+        chosen = rows.arg_true().to_numpy()
+        truth = levels[chosen] if against is None else (cells == against).to_numpy()[chosen].astype(np.float64)
+        measured = tuple(replace(one, values=one.values[chosen], spread=None) for one in task.measured)
+        parts.append(_Part(Task(value, task.frame[chosen], measured), truth, value, column))
+        if len(chosen) < FEWEST or np.ptp(truth) == 0:
+            unusable.append(value)
+    if unusable:
+        shown = ", ".join(unusable[:_SHOWN]) + ", …" * (len(unusable) > _SHOWN)
+        notes.append(
+            f"no correlation in {len(unusable)} of {len(values)} groups by {column}{where}, which have fewer than "
+            f"{FEWEST} items or the same truth on all of them: {shown}"
+        )
+    return parts
+
+
+def _points(part: _Part, one: Measured, name: str) -> pl.DataFrame:
+    return point_frame(name, one.label, "items", part.group, part.column, part.task.ids, part.truth, one.values)
+
+
+def _numbers_of_references(tasks: Sequence[Task]) -> dict[str, str]:
+    """How many references texts have, for the signature: more of them change the values of a metric."""
+    columns = [task.sets.references for task in tasks if task.sets is not None and task.sets.references is not None]
+    if not columns:
+        return {}
+    counts = pl.concat([column.list.len().fill_null(0) for column in columns]).unique().sort()
+    return {"refs": str(counts[0]) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"}
+
+
+def _row(task: Task, one: Measured, levels: Array, groups: Array | None, using: Inference) -> Row:
+    values, truth = one.values[one.defined], levels[one.defined]
+    row: Row = {"task": task.name, "group": task.name, "metric": one.label, "n": len(values)}
+    usable = len(values) >= FEWEST and np.ptp(values) > 0 and np.ptp(truth) > 0
+    mine = None if groups is None else groups[one.defined]
+    resampled = len(values) >= FEWEST_FOR_INTERVAL and (mine is None or len(np.unique(mine)) > 1)
+    for kind in KINDS:
+        found = correlation_test(values, truth, kind) if usable else None
+        ci = None
+        if found is not None and resampled:
+            ci = correlation_interval(values, truth, kind, using, mine)
+        row |= {
+            kind: None if found is None else finite(found.value),
+            f"{kind}_p": None if found is None else finite(found.p),
+            f"{kind}_ci": ci,
+        }
+    pairs = calibrate_ties(values, truth) if usable and len(values) <= MOST_FOR_PAIRS else None
+    row |= {
+        "accuracy": None if pairs is None else pairs.value,
+        "epsilon": None if pairs is None else pairs.epsilon,
+    }
+    return row | {"cluster": None, "signature": one.signature}

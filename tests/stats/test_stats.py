@@ -1,0 +1,115 @@
+"""Intervals cover, tests keep their level."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlgauge.data.tables import ResponseSets
+from nlgauge.errors import DataError, OptionError
+from nlgauge.metrics.diversity.ngram import Distinct
+from nlgauge.stats.bootstrap import bootstrap_mean
+from nlgauge.stats.inference import Inference
+from nlgauge.stats.jackknife import LeftOut, jackknife_error
+from nlgauge.stats.paired import holm, paired_bootstrap, paired_permutation
+
+numbers = st.lists(st.integers(-50, 50), min_size=2, max_size=9)
+
+
+def test_the_bootstrap_interval_covers_the_mean_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(3)
+    samples = rng.exponential(size=(600, 60))
+    hits = [low <= 1.0 <= high for s in samples for low, high in [bootstrap_mean(s, 0.9, 400, 7)]]
+    assert 0.85 <= np.mean(hits) <= 0.93
+
+
+def test_the_bootstrap_does_not_depend_on_order_or_block_size() -> None:
+    values = np.random.default_rng(0).random(1000)
+    first = bootstrap_mean(values, 0.95, 500, 1)
+    assert bootstrap_mean(values[::-1], 0.95, 500, 1) == first
+    assert bootstrap_mean(values, 0.95, 500, 2) != first
+
+
+def test_a_constant_has_no_width() -> None:
+    assert bootstrap_mean(np.full(10, 0.3), 0.95, 100, 1) == (0.3, 0.3)
+
+
+@pytest.mark.parametrize(("level", "resamples"), [(0.2, 1000), (1.0, 1000), (95.0, 1000), (0.95, 10)])
+def test_meaningless_levels_are_refused(level: float, resamples: int) -> None:
+    with pytest.raises(OptionError):
+        bootstrap_mean(np.arange(5.0), level, resamples, 1)
+
+
+@given(numbers, st.integers(0, 100))
+def test_the_permutation_test_equals_trying_every_swap(values: list[int], shift: int) -> None:
+    first = np.array(values, dtype=float)
+    second = first[::-1] + shift
+    differences = second - first
+    sums = [abs(np.dot(signs, differences)) for signs in product([-1, 1], repeat=len(values))]
+    expected = np.mean(np.array(sums) >= abs(differences.sum()) - 1e-9)
+    assert paired_permutation(first, second) == pytest.approx(expected)
+
+
+def test_p_values_are_uniform_when_there_is_no_difference() -> None:
+    rng = np.random.default_rng(11)
+    p = np.array([paired_permutation(*rng.random((2, 40)), resamples=999, seed=i) for i in range(500)])
+    for level in (0.05, 0.25, 0.5, 0.75):
+        assert abs(np.mean(p <= level) - level) < 4 * np.sqrt(level * (1 - level) / 500)
+
+
+def test_a_sampled_permutation_test_is_close_to_the_exact_one() -> None:
+    rng = np.random.default_rng(2)
+    first = rng.random(16)
+    second = first + rng.normal(0.05, 0.12, 16)
+    exact = paired_permutation(first, second)
+    doubled = paired_permutation(np.append(first, [0.0]), np.append(second, [0.0]))
+    padded = paired_permutation(np.append(first, [0.0]), np.append(second, [1e-9]), resamples=20_000)
+    assert doubled == exact
+    assert padded == pytest.approx(exact, abs=0.02)
+
+
+def test_identical_systems_differ_by_nothing() -> None:
+    same = np.random.default_rng(0).random(30)
+    assert paired_permutation(same, same) == 1.0
+    assert paired_bootstrap(same, same) == (0.0, 0.0)
+
+
+def test_unequal_or_lonely_pairs_are_refused() -> None:
+    with pytest.raises(DataError, match="same items"):
+        paired_permutation(np.arange(3.0), np.arange(4.0))
+    with pytest.raises(DataError, match="at least 2"):
+        paired_bootstrap(np.arange(1.0), np.arange(1.0))
+
+
+def test_holm_steps_down() -> None:
+    assert holm(np.array([0.01, 0.04, 0.03])) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm(np.array([0.9, 0.8])) == pytest.approx([1.0, 1.0])
+    assert len(holm(np.array([]))) == 0
+
+
+def test_the_jackknife_of_a_mean_is_its_standard_error() -> None:
+    values = np.random.default_rng(1).random(50)
+    left_out = np.array([np.delete(values, i).mean() for i in range(50)])
+    error = jackknife_error(float(values.mean()), LeftOut(left_out, np.ones(50)))
+    assert error == pytest.approx(values.std(ddof=1) / np.sqrt(50))
+
+
+def test_the_jackknife_interval_of_corpus_distinct_covers_its_expectation() -> None:
+    rng = np.random.default_rng(8)
+    weights = 1 / np.arange(1, 2001)
+    weights /= weights.sum()
+    metric = Distinct(n="1", over="corpus")  # type: ignore[arg-type]
+
+    def corpus() -> ResponseSets:
+        words = rng.choice(2000, (300, 10), p=weights)
+        return ResponseSets.of([[" ".join(map(str, row))] for row in words], ids=range(300))
+
+    scores = [metric.score(corpus(), Inference(level=0.9)) for _ in range(250)]
+    truth = np.mean([score.value for score in scores])
+    hits = [score.ci[0] <= truth <= score.ci[1] for score in scores if score.ci]
+    assert len(hits) == 250
+    assert 0.84 <= np.mean(hits) <= 0.96
