@@ -14,6 +14,8 @@ import pytest
 from tests.conftest import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+# Parts of the example of a plugin, which is installed here: pages other than its own list those of NLGauge alone.
+PLUGGED = re.compile(r"^(openings|surprise) .*\n?", re.M)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.S)
 PYTHON = re.compile(r"```python\n(.*?)```", re.S)
 
@@ -36,8 +38,9 @@ def test_a_command_in_the_docs_prints_what_the_docs_say(command: str, expected: 
         ["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, env=environment, check=False
     )
     assert done.returncode == 0, done.stderr
+    printed = done.stdout if PLUGGED.search(expected) else PLUGGED.sub("", done.stdout)
     pattern = re.escape(expected).replace(r"\.\.\.", ".*")
-    assert re.fullmatch(pattern, done.stdout.rstrip("\n"), re.S), done.stdout
+    assert re.fullmatch(pattern, printed.rstrip("\n"), re.S), done.stdout
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(page.read_text())], ids=lambda p: p.name)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PLUGINS = "NLGAUGE_PLUGINS"
 PLUGIN_MODULE = "nlgauge_plugin_"
+_KINDS = ("metrics", "studies", "perturbations", "rules", "forms")
 C = TypeVar("C", bound="Configured")
 
 
@@ -181,8 +182,12 @@ def owner_of(cls: type[Any]) -> str:
 @lru_cache(maxsize=512)
 def _owner(module: str) -> str:
     top = module.partition(".")[0]
-    from importlib.metadata import packages_distributions, version
+    from importlib.metadata import entry_points, packages_distributions, version
 
+    # An editable install has entry points, but lists none of its modules.
+    for point in (point for kind in _KINDS for point in entry_points(group=f"nlgauge.{kind}")):
+        if point.module.partition(".")[0] == top:
+            return distribution_of(point)
     if distributions := packages_distributions().get(top):
         return f"{distributions[0]} {version(distributions[0])}"
     file = getattr(sys.modules.get(module), "__file__", None)

@@ -224,7 +224,7 @@ def run_study(site: Site, case: Case, folder: Path) -> None:
 
 
 def test_every_form_has_a_study_here() -> None:
-    assert sorted(CASES) == form_names()
+    assert sorted(CASES) == [name for name in form_names() if not load_form(name).plugin]
 
 
 @pytest.mark.parametrize("form", CASES)

@@ -162,5 +162,5 @@ def test_options_that_do_not_exist_are_never_swallowed() -> None:
 
 
 def test_a_renamed_option_works_and_says_its_new_name() -> None:
-    with pytest.warns(UserWarning, match="processes= is called workers= now"):
+    with pytest.warns(FutureWarning, match="processes= is called workers= now"):
         nlgauge.score([["a b", "c d"]], ["distinct"], processes=1)

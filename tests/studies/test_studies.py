@@ -514,7 +514,7 @@ def test_several_files_are_columns_of_one_table(tmp_path: Path) -> None:
         made_sets(seed=seed).to_polars().write_ndjson(tmp_path / f"{name}.jsonl")
     files = [str(tmp_path / "one.jsonl"), str(tmp_path / "two.jsonl")]
     done = run(tmp_path, "content", *files, "-m", "distinct", "--format", "markdown", "--no-significance")
-    assert done.out.splitlines()[0] == "| metric | one rho | one OCA | two rho | two OCA |"
+    assert done.out.splitlines()[2] == "| metric | one rho | one OCA | two rho | two OCA |"
     latex = run(tmp_path, "content", *files, "--tasks", "a_1,b", "-m", "distinct", "-f", "latex", "--no-significance")
     assert r"metric & a\_1 rho & a\_1 OCA & b rho & b OCA \\" in latex.out
     long = run(tmp_path, "content", *files, "-m", "distinct", "-f", "csv", "--no-significance")

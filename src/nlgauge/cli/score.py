@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nlgauge.metrics.score import Score
     from nlgauge.report.tables import Sheet
     from nlgauge.scoring.comparison import Comparison
+    from nlgauge.scoring.gates import Gate
 
 FILES = argument(
     "FILE...",
@@ -81,6 +82,7 @@ class Job:
     sources: list[Source]
     metrics: list[Any]
     unmeasured: list[Unmeasured]
+    gates: list[Gate]
 
 
 @dataclass(frozen=True)
@@ -95,19 +97,24 @@ class Measuring:
     running: Running
 
     @contextmanager
-    def begun(self, files: Sequence[str], *, sketch: bool = False, default: bool = True) -> Iterator[Job]:
-        """The sources and metrics, on the chosen machine; without `default`, there may be no metrics."""
+    def begun(
+        self, files: Sequence[str], *, sketch: bool = False, default: bool = True, fail_if: Sequence[str] = ()
+    ) -> Iterator[Job]:
+        """The sources, metrics and conditions, on the chosen machine; without `default`, there may be no metrics."""
         from nlgauge.data.reading import Source
         from nlgauge.data.sources.files import kept_open
         from nlgauge.metrics.registry import refuse_metrics
+        from nlgauge.scoring.gates import read_gates
 
         self.plugins.use()
         with self.machine.used(), kept_open():
             chosen = default or self.choice.metrics or self.choice.columns
             metrics, unmeasured = self.choice.make(sketch) if chosen else ([], [])
+            gates = read_gates(fail_if, metrics)
             refuse_metrics(files)
             extras = tuple(self.choice.columns)
-            yield Job([Source(path=path, reading=self.reading, extras=extras) for path in files], metrics, unmeasured)
+            sources = [Source(path=path, reading=self.reading, extras=extras) for path in files]
+            yield Job(sources, metrics, unmeasured, gates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,15 +152,13 @@ class Outcome(Pairing):
         self, sheet: Sheet, form: str, output: Output, job: Job, scores: list[Score], comparisons: list[Comparison]
     ) -> None:
         """Print or write the result, log it, and exit with 1 when a condition is met."""
-        from nlgauge.scoring.gates import read_gates
-
         output.write(sheet, form)
         if self.log:
             from nlgauge.interop import log_scores
 
             log_scores(scores, sheet.document, self.log)
         say_unmeasured(job.unmeasured)
-        met = [line for gate in read_gates(self.fail_if, job.metrics) for line in gate.met(scores, comparisons)]
+        met = [line for gate in job.gates for line in gate.met(scores, comparisons)]
         for line in met:
             say(f"failed: {line}")
         if met:
@@ -187,15 +192,14 @@ def score(
       nlgauge score 'shards/*.jsonl.gz' -m distinct:over=corpus --engine ray --workers 8 --run runs/shards
     """
     from nlgauge.report import tables
-    from nlgauge.scoring.gates import read_gates
     from nlgauge.scoring.scoring import score_data
 
     form = outcome.check(output, files)
     if per_item is not None:
         check_table("per_item", per_item, files)
     saved = form == "json" and output.output is not None
-    with measuring.begun(files, sketch=sketch) as job:
-        wanted = confidence or saved or any(gate.end for gate in read_gates(outcome.fail_if, job.metrics))
+    with measuring.begun(files, sketch=sketch, fail_if=outcome.fail_if) as job:
+        wanted = confidence or saved or any(gate.end for gate in job.gates)
         compared = compare and (len(files) > 1 or job.sources[0].has_systems)
         how = measuring.inference if wanted or compared else None
         scores = score_data(job.sources, job.metrics, inference=how, alone=wanted, running=measuring.running)
@@ -236,12 +240,10 @@ def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outc
     """
     from nlgauge.report.tables import comparison_sheet
     from nlgauge.scoring.comparison import compare_systems, size_warnings
-    from nlgauge.scoring.gates import read_gates
     from nlgauge.scoring.scoring import score_data
 
     form = outcome.check(output, files)
-    with measuring.begun(files) as job:
-        read_gates(outcome.fail_if, job.metrics)
+    with measuring.begun(files, fail_if=outcome.fail_if) as job:
         scores = score_data(job.sources, job.metrics, inference=measuring.inference, running=measuring.running)
     warn_about(scores)
     systems = list(dict.fromkeys(one.system for one in scores))

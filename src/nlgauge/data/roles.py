@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
-import polars as pl
-
-from nlgauge.arrays import Array
 from nlgauge.configured import Options, options_of, show
 from nlgauge.errors import DataError, OptionError, argument
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from nlgauge.arrays import Array
 
 _LABELS = ("label_value", "label", "content_diversity")
 _PARAMETERS = ("temperature", "top_p", "top_k", "label_value", "parameter")
@@ -117,6 +119,8 @@ def names_in(frame: pl.DataFrame, column: str, *, option: str | None = None, fil
         raise DataError(
             f"holds {frame[column].dtype}; expected one name per row", file=file or None, column=column, option=option
         )
+    import polars as pl
+
     return frame[column].cast(pl.String).replace("", None)
 
 
@@ -124,6 +128,8 @@ def numbers_in(frame: pl.DataFrame, column: str, *, option: str | None = None, f
     """A column as numbers, NaN where a cell is empty; an error that names the row where one is not a number."""
     if column not in frame.columns:
         raise no_such_column(column, frame.columns, file=file, option=option)
+    import polars as pl
+
     values = frame[column]
     if values.dtype == pl.String:
         values = values.str.strip_chars().replace("", None)

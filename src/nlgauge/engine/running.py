@@ -26,7 +26,7 @@ class Progress(Options):
 class Workers(Progress):
     """Backend, workers, and the folder that keeps finished parts.
 
-    With `run`, finished parts are kept in that folder, and the same call goes on from them after any interruption, on
+    With `run`, finished parts are kept in that folder, and the same call continues from them after any interruption, on
     either backend.
     """
 
@@ -40,7 +40,7 @@ class Workers(Progress):
     )
     workers: int = option(0, "Worker processes; 0 decides by size, or takes all cores.", metavar="N")
     run: Path | None = option(
-        None, "Keep finished parts here: the same command goes on from them after an interruption.", metavar="FOLDER"
+        None, "Keep finished parts here: the same command continues from them after an interruption.", metavar="FOLDER"
     )
 
     def __post_init__(self) -> None:

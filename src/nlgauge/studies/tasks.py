@@ -180,7 +180,7 @@ class Task:
         values = numbers_in(self.frame, column, option=role, file=self.name)
         if missing := np.flatnonzero(~np.isfinite(values)).tolist():
             raise DataError(
-                f"set '{self.ids[missing[0]]}' has no finite value; expected the {role} of every set",
+                f"set '{self.ids[missing[0]]}' has no number; expected a finite {role} for every set",
                 file=self.name,
                 column=column,
                 option=role,
