@@ -11,10 +11,10 @@ from nlgauge.configured import Option, options_of, show
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running
 from nlgauge.models.runtime import Machine
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 
 PAGE = Path(__file__).parents[1] / "docs" / "vocabulary.md"
-GROUPS = (Reading, Inference, Machine, Running, Output)
+GROUPS = (Reading, Comparing, Machine, Running, Output)
 _HEAD = """# Vocabulary
 
 The same option has the same name and default in every command, in Python and in plans. Every command that reads has

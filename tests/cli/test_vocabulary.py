@@ -16,12 +16,12 @@ from nlgauge.configured import options_of
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running, Workers
 from nlgauge.models.runtime import Machine
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 from tests.conftest import ROOT
 from tests.helpers import nlgauge
 
 TWO_MEANINGS = {"--from"}  # a platform of ratings (annotate import), a model to tune (train lm)
-GROUPS = (Reading, Inference, Machine, Running, Output)
+GROUPS = (Reading, Comparing, Machine, Running, Output)
 SHARED = {one.name for group in GROUPS for one in options_of(group)} - {"format", "output", "batch_size"}
 A, B, CONTENT = (str(ROOT / "examples" / f"{name}.jsonl") for name in ("system_a", "system_b", "content_sets"))
 

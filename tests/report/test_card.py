@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -19,8 +21,9 @@ from nlgauge.report.card.summary import summarise
 from nlgauge.report.card.texts import clipped, visible
 from nlgauge.report.printing import print_page
 from nlgauge.report.results import read_result
-from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.comparison import Comparison, Evidence
 from nlgauge.scoring.power import power_of
+from nlgauge.stats.permutation import sign_tails
 from nlgauge.studies.base import Result
 from nlgauge.studies.huse.score import Huse
 from tests import helpers
@@ -292,25 +295,25 @@ def test_metrics_within_and_across_contexts_that_disagree_are_explained(tmp_path
     assert "Within contexts and across them" not in titles(again)
 
 
-def test_power_is_the_difference_that_four_of_five_experiments_show() -> None:
-    """Drawn differences of that size are significant about so often."""
-    import numpy as np
-
-    contexts, deviation = 50, 1.0
-    error = deviation / contexts**0.5
-    found = Comparison("m", "m", "a", "b", 0.1, (0.1 - 1.96 * error, 0.1 + 1.96 * error), 0.5, contexts,
-                       "more diverse", "", 0.5)  # fmt: skip
-    power = power_of(found, 0.95, 1)
-    assert power is not None
-    means = np.random.default_rng(3).normal(power.smallest, error, 20_000)
-    assert abs(np.mean(np.abs(means / error) > 1.96) - 0.8) < 0.02
-    assert power.contexts is not None
-    assert abs(power.contexts - contexts * (power.smallest / 0.1) ** 2) < 1
-    assert power_of(made("m", 0.0, 1.0, "more diverse"), 0.95, 1) is None
-    assert power_of(replace(found, n=4, smallest_p=0.125), 0.95, 1) is None
-    few = power_of(replace(found, n=6), 0.95, 1)
-    assert few is not None
-    assert few.smallest > power.smallest
+@pytest.mark.parametrize(("contexts", "alpha"), [(20, 0.05), (50, 0.05), (50, 0.005), (200, 0.001)])
+def test_power_is_the_difference_that_four_of_five_experiments_show(contexts: int, alpha: float) -> None:
+    """Differences of contexts, drawn anew with a mean of that size, are significant about so often."""
+    rng = np.random.default_rng(contexts)
+    promised, shown = [], []
+    for seed in range(40):
+        pilot = rng.normal(0.02, 0.1, contexts)
+        evidence = Evidence(np.arange(contexts), pilot, np.ones(contexts))
+        found = Comparison("m", "m", "a", "b", pilot.mean(), (0, 0), 0.5, contexts, "more diverse", "", 0.5,
+                           units=contexts, error=0.01, alpha=alpha, evidence=evidence)  # fmt: skip
+        power = power_of(found, seed)
+        assert power is not None
+        assert power.contexts == max(2, math.ceil(contexts * (power.smallest / pilot.mean()) ** 2))
+        drawn = rng.normal(power.smallest, 0.1, (40, contexts))
+        shown.append(np.mean(sign_tails(np.abs(drawn), np.abs(drawn.sum(axis=1))) <= alpha))
+        promised.append(power.smallest)
+    assert 0.75 <= np.mean(shown) <= 0.85
+    assert power_of(replace(found, units=4, smallest_p=0.125)) is None
+    assert power_of(replace(found, error=0.0)) is None
 
 
 def test_texts_with_references_are_compared_with_them(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_paired_comparison_says_all_that_a_reader_needs() -> None:
     assert found.second_value == pytest.approx(4 / 7)
     assert found.difference == pytest.approx(differences.mean())
     assert found.effect == pytest.approx(differences.mean() / differences.std(ddof=1))
-    assert found.p == found.p_holm == found.smallest_p == 2 / 2**7
+    assert found.p == found.p_adjusted == found.smallest_p == 2 / 2**7
     assert found.verdict == "b is more diverse than a"
     assert found.ci[0] < found.difference < found.ci[1]
     assert "effect:cohen-dz" in found.signature
@@ -106,7 +106,7 @@ def test_no_spread_has_no_effect_size() -> None:
 
 def test_one_comparison_needs_no_correction() -> None:
     alone = nlgauge.compare(made(np.arange(8) / 10, "a"), made(np.arange(8) / 9, "b"))
-    assert alone.to_dict()["p_holm"] == alone.p_holm == alone.p
+    assert alone.to_dict()["p_adjusted"] == alone.p_adjusted == alone.p
 
 
 def test_names_of_files_are_no_scores() -> None:
@@ -132,7 +132,7 @@ def test_what_cannot_be_paired_is_refused_with_the_reason_and_the_way_out() -> N
     one = made([0.1, 0.2, 0.3], "a", ["x", "y", "z"])
     for other, reason in (
         (made([0.1, 0.2], "b", ["x", "y"]), "3 and 2 sets, 2 ids in common"),
-        (made([0.1, 0.2, 0.3], "b", ["x", "y", "y"]), "id 'y' stands several times in 'b'"),
+        (made([0.1, 0.2, 0.3], "b", ["x", "y", "y"]), "duplicate id 'y' in 'b'"),
         (made([0.1, 0.2, 0.3], "b", ["u", "v", "w"]), "0 ids in common"),
     ):
         with pytest.raises(DataError, match=reason) as raised:
@@ -158,9 +158,8 @@ def test_a_refused_pairing_counts_contexts_and_points_at_one_that_is_missing() -
     assert "3 and 4 sets, 3 contexts in common, the context of set '3' of 'b' is not in 'a'" in refusal(
         one, scored(["rain", "snow", "sun", "fog"], "b")
     )
-    assert "2 contexts in common, the context of set '0' stands several times in 'b'" in refusal(
-        scored(["rain", "sun"], "a"), scored(["rain", "rain", "sun"], "b")
-    )
+    shared = nlgauge.compare(scored(["rain", "sun"], "a"), scored(["rain", "rain", "sun"], "b"))
+    assert (shared.n, shared.units) == (2, 2)
     named = refusal(scored(["rain", "sun"], "a", ["x\x1b[31m", "y"]), scored(["sun", "sun"], "b", ["x\x1b[31m", "y"]))
     assert "2 ids in common, 1 of them with another context, 1 contexts in common" in named
     assert "the context of set 'x\ufffd[31m' of 'a' is not in 'b'" in named
@@ -177,6 +176,7 @@ def test_unpaired_sets_are_tested_by_trying_every_partition_when_there_are_few()
     assert found.effect == pytest.approx(4.5 / math.sqrt((3 * 5 / 3 + 4 * 2.5) / 7))
     assert found.verdict == "b is more diverse than a"
     assert found.ci[0] > 0
+    assert nlgauge.compare(made([5, 6, 7, 8, 9], "b"), made([1, 2, 3, 4], "a"), paired=False).p == found.p
     few = nlgauge.compare(made([1, 2], "a"), made([5, 6], "b"), paired=False)
     assert few.verdict == "too few sets to tell"
 
@@ -188,7 +188,7 @@ def test_unpaired_numbers_do_not_depend_on_order_and_follow_the_seed() -> None:
     again = nlgauge.compare(made(one[::-1], "a"), made(two[::-1], "b"), paired=False)
     assert (first.p, first.ci, first.difference) == (again.p, again.ci, again.difference)
     other = nlgauge.compare(made(one, "a"), made(two, "b"), paired=False, seed=9)
-    assert other.ci != first.ci
+    assert other.ci == first.ci
     assert other.p == pytest.approx(first.p, abs=0.02)
 
 
@@ -218,7 +218,7 @@ def test_latex_has_a_minus_and_text_on_the_left() -> None:
     assert lines[0] == r"% needs \usepackage{booktabs}"
     assert r"\begin{tabular}{llrlrrrrrrl}" in lines
     row = next(line for line in lines if line.startswith("distinct"))
-    assert row.startswith("distinct & a-1 & 0.6500 & b-2 & 0.2750 & $-$0.3750 & [$-$0.4")
+    assert row.startswith("distinct & a-1 & 0.6500 & b-2 & 0.2750 & $-$0.3750 & [$-$0.")
 
 
 def test_hostile_names_stay_in_their_cells() -> None:
@@ -279,7 +279,7 @@ def test_files_with_other_contexts_need_unpaired(examples: Path, tmp_path: Path)
     assert "--unpaired" in refused.err
     done = run(tmp_path, *files, "-m", "distinct", "-m", "ead", "--unpaired")
     assert done.code == 0
-    assert "permutation-unpaired-10000" in done.out
+    assert "permutation-studentised-10000" in done.out
     assert "ead of a whole corpus depends on its size" in done.err
     alone = run(tmp_path, files[0], "-m", "distinct")
     assert alone.code == 2

@@ -12,7 +12,7 @@ from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.stats.clusters import compare_metrics
 from nlgauge.stats.correlation import Kind, correlation
 from nlgauge.stats.dependent import permute_both
-from nlgauge.stats.paired import holm
+from nlgauge.stats.families import holm
 from tests.errors import raises
 
 KINDS: list[Kind] = ["pearson", "spearman", "kendall"]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from nlgauge.cli.commands import argument, borrowed, current_plan
+from nlgauge.cli.commands import argument, current_plan
 from nlgauge.cli.output import Output, check_output, say
 from nlgauge.cli.score import FILES, Measuring, Pairing, say_unmeasured, warn_about
 from nlgauge.configured import Options, option
 from nlgauge.data.columns import Reading
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +82,13 @@ def leaderboard(
         "JSON that nlgauge score (or compare) wrote with -o. Files about the same contexts are one dataset.",
     ),
     *,
-    seed: int = borrowed(Inference, "seed"),
+    comparing: Comparing,
     output: Output,
 ) -> None:
     """Rank systems metric by metric, from results of nlgauge score.
 
-    Systems in one cluster do not differ significantly: paired tests between every two, Holm's correction, p < .05. Over
-    several datasets, systems are ordered by their mean rank.
+    Systems in one cluster do not differ significantly: paired tests between every two, corrected as one family, p <
+    .05. Over several datasets, systems are ordered by their mean rank.
 
     Examples:
       nlgauge score a.jsonl b.jsonl c.jsonl -m distinct -o results.json
@@ -100,7 +100,7 @@ def leaderboard(
 
     files, names = named_files(results)
     form = output.check(files)
-    board = ranked([read_results(file) for file in files], names, how=Inference(seed=seed))
+    board = ranked([read_results(file) for file in files], names, how=comparing)
     if output.output is not None or form in ("json", "csv"):
         for note in board.notes:
             say(f"warning: {note}")

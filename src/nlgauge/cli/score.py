@@ -19,7 +19,7 @@ from nlgauge.engine.running import Running
 from nlgauge.errors import DataError, OptionError
 from nlgauge.errors import argument as named
 from nlgauge.models.runtime import Machine
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Source
@@ -92,7 +92,7 @@ class Measuring:
     choice: MetricChoice
     plugins: Plugins
     reading: Reading
-    inference: Inference
+    inference: Comparing
     machine: Machine
     running: Running
 
@@ -179,8 +179,8 @@ def score(
     """Score files of response sets or texts, and compare systems.
 
     Prints a table with a signature for every number. With several files (or a column of system names) each system is
-    compared with the first, on the same contexts: paired permutation test, bootstrap interval of the difference,
-    Holm's correction. CSV and Parquet have scores alone; nlgauge compare -o writes differences and p-values there, too.
+    compared with the first, on the same contexts: paired permutation test, interval of the difference, one correction
+    for all. CSV and Parquet have scores alone; nlgauge compare -o writes differences and p-values there, too.
     JSON that is written with -o has intervals and the values of single sets, which nlgauge leaderboard reads.
 
     Examples:
@@ -213,7 +213,7 @@ def score(
     outcome.conclude(sheet, form, output, job, scores, comparisons)
 
 
-def _comparisons(scores: list[Score], inference: Inference, paired: bool) -> list[Comparison]:
+def _comparisons(scores: list[Score], inference: Comparing, paired: bool) -> list[Comparison]:
     from nlgauge.scoring.comparison import compare_systems
 
     if len({one.system for one in scores}) < 2:
@@ -229,9 +229,9 @@ def _comparisons(scores: list[Score], inference: Inference, paired: bool) -> lis
 def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outcome, output: Output) -> None:
     """Say whether systems differ: each against the first, metric by metric.
 
-    Prints both values, their difference with an interval, the p-value with Holm's correction, the effect size (the
-    difference in standard deviations) and a verdict in words. Systems are compared context by context; files with
-    different contexts need --unpaired, which sees much less.
+    Prints both values, their difference with an interval, the p-value, also corrected for all comparisons, the effect
+    size (the difference in standard deviations) and a verdict in words. Systems are compared context by context; files
+    with different contexts need --unpaired, which sees much less.
 
     Examples:
       nlgauge compare a.jsonl b.jsonl -m distinct -m self-bleu

@@ -20,7 +20,7 @@ from nlgauge.arrays import Array
 from nlgauge.configured import Configured, options_of
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import Direction, ItemValues, Level, RowKeys, Score
+from nlgauge.metrics.score import EVERYWHERE, Bounds, Direction, ItemValues, Level, RowKeys, Score
 from nlgauge.stats.exact import ExactSum
 from nlgauge.stats.inference import Inference
 
@@ -56,14 +56,15 @@ class Metric(Configured, ABC):
 
     `name` is what users type, `paper` where it is defined. A class says its `level`, `aspect` and `direction`, as class
     variables or, where they depend on options, as properties. `costly` metrics are always worth caching. `example`
-    shows how to call a metric that is of no use with its defaults. A metric that `needs_references` compares every text
-    with references of its own.
+    shows how to call a metric that is of no use with its defaults. `bounds` are the least and the largest possible
+    value. A metric that `needs_references` compares every text with references of its own.
     """
 
     paper: ClassVar[str]
     costly: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
     example: ClassVar[str] = ""
+    bounds: ClassVar[Bounds] = EVERYWHERE
 
     @property
     @abstractmethod
@@ -117,6 +118,7 @@ class Metric(Configured, ABC):
             higher_is=self.direction.words,
             level=self.level,
             aspect=self.aspect,
+            bounds=self.bounds,
             **found,
         )
 
@@ -264,10 +266,12 @@ class SetMetric(Metric):
             raise DataError(f"{self.name} has no value on any of the {len(whole)} sets")
         facts, ci = {}, None
         if interval is not None and len(defined) > 1:
-            from nlgauge.stats.bootstrap import bootstrap_mean
+            from nlgauge.stats.means import interval_name, mean_interval, within
+            from nlgauge.stats.units import find_units
 
-            ci = bootstrap_mean(defined, interval.level, interval.resamples, interval.seed)
-            facts = {"ci": f"{interval.level:g}", "by": f"bootstrap-{interval.resamples}", "seed": str(interval.seed)}
+            units = find_units(stats.items.contexts(), stats.items.runs(), interval.unit)[~np.isnan(whole)]
+            ci = within(mean_interval(defined, interval.level, units), self.bounds)
+            facts = {"ci": f"{interval.level:g}", "by": interval_name(defined, units), "unit": units.name}
         return self.make_score(
             _mean_of(defined),
             len(defined),

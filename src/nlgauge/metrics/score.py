@@ -17,6 +17,8 @@ from nlgauge.stats.jackknife import LeftOut
 
 HigherIs = Literal["more diverse", "less diverse", "better", "worse"]
 Level = Literal["set", "item", "corpus"]
+Bounds = tuple[float, float]
+EVERYWHERE: Bounds = (-math.inf, math.inf)
 
 
 class Direction(Enum):
@@ -51,10 +53,11 @@ class Direction(Enum):
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Ids of the sets of one batch, and hashes of their contexts when there are contexts."""
+    """Ids of the sets of one batch, and hashes of their contexts and runs where there are some."""
 
     ids: pl.Series
     contexts: Array | None
+    runs: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -71,11 +74,24 @@ class ItemValues:
         """All values, in order."""
         return np.concatenate(self.values)
 
+    def contexts(self) -> Array | None:
+        """A hash of the context of each set; None where some have none."""
+        return _together([rows.contexts for rows in self.rows])
+
+    def runs(self) -> Array | None:
+        """A hash of the run of each set; None where some have none."""
+        return _together([rows.runs for rows in self.rows])
+
     def to_polars(self) -> pl.DataFrame:
-        """`id`, `value`, and `context_hash` when there are contexts."""
+        """`id`, `value`, and `context_hash` and `run` where these are known."""
         frame = pl.DataFrame({"id": pl.concat([rows.ids for rows in self.rows]), "value": self.all_values()})
-        hashes = [rows.contexts for rows in self.rows if rows.contexts is not None]
-        return frame.with_columns(pl.Series("context_hash", np.concatenate(hashes))) if hashes else frame
+        known = {"context_hash": self.contexts(), "run": self.runs()}
+        return frame.with_columns(pl.Series(name, values) for name, values in known.items() if values is not None)
+
+
+def _together(parts: list[Array | None]) -> Array | None:
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 @dataclass(frozen=True)
@@ -84,9 +100,10 @@ class Score:
 
     `level` says what has one value (each set, each item, or the whole corpus) and `aspect` what the metric is about.
     `parts` are the numbers that `value` averages (one per n-gram order). `items` are the values of single sets; it is
-    None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its
-    values with each group of texts left out. `excluded` sets had no defined value and do not count in `value`.
-    `skipped` names the rows of the input that could not be read or measured and were left out on request.
+    None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its values with
+    each group of texts left out. `excluded` sets had no defined value and do not count in `value`. `bounds` are the
+    least and the largest value that there can be. `skipped` names the rows of the input that could not be read or
+    measured and were left out on request.
     """
 
     name: str
@@ -104,6 +121,7 @@ class Score:
     excluded: int = 0
     system: str = ""
     skipped: tuple[str, ...] = field(default=(), compare=False)
+    bounds: Bounds = field(default=EVERYWHERE, repr=False, compare=False)
 
     @property
     def direction(self) -> Direction:

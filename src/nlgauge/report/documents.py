@@ -138,7 +138,7 @@ def _facts(card: Card) -> str:
 def _scores(metrics: Sequence[Measured], systems: Sequence[str]) -> str:
     compared = any(one.comparisons for one in metrics)
     header = ["metric", *map(_plain, systems)]
-    header += [part for other in systems[1:] for part in (f"difference of {_plain(other)}", "p (Holm)")] * compared
+    header += [part for other in systems[1:] for part in (f"difference of {_plain(other)}", "p (adjusted)")] * compared
     rows = []
     for one in metrics:
         row = [_plain(one.name)]
@@ -147,7 +147,9 @@ def _scores(metrics: Sequence[Measured], systems: Sequence[str]) -> str:
         for other in systems[1:] if compared else ():
             made = found.get(other)
             row += (
-                ["-", "-"] if made is None else [f"{number(made.difference)} {interval(made.ci)}", p_value(made.p_holm)]
+                ["-", "-"]
+                if made is None
+                else [f"{number(made.difference)} {interval(made.ci)}", p_value(made.p_adjusted)]
             )
         rows.append([*row, one.scores[0].higher_is])
     return markdown_table([*header, "higher is"], rows)

@@ -18,12 +18,11 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
-from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores
+from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores, corrected
 from nlgauge.signature import Signature
 from nlgauge.stats.clusters import cluster
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 from nlgauge.stats.jackknife import LeftOut
-from nlgauge.stats.paired import holm
 
 _WRITE_IT = "expected a result file: nlgauge score FILE... -o results.json"
 
@@ -206,13 +205,13 @@ def _hashes(keys: _Keys, file: str) -> Any:
 
 
 def leaderboard(
-    results: Sequence[Results], names: Mapping[str, str] | None = None, *, how: Inference | None = None
+    results: Sequence[Results], names: Mapping[str, str] | None = None, *, how: Comparing | None = None
 ) -> Leaderboard:
     """Rank the systems of all results, dataset by dataset.
 
     Files about the same contexts belong to one dataset, named after the first of them, unless `names` gives the
-    dataset of a file. Every two systems are compared as `compare` does, with Holm's correction over the pairs
-    of one metric on one dataset.
+    dataset of a file. Every two systems are compared as `compare` does; the pairs of one metric on one dataset
+    are one family.
     """
     datasets = _datasets(results, names or {})
     notes = _version_notes(results)
@@ -224,7 +223,7 @@ def leaderboard(
             if len(scores) == 1:
                 notes.append(f"{label} was measured of '{scores[0].system}' alone on {dataset}: no ranks")
             elif scores:
-                places += _ranked(dataset, scores, how or Inference(), notes)
+                places += _ranked(dataset, scores, how or Comparing(), notes)
     if not places:
         raise DataError(
             "no metric was measured of two systems on the same contexts; expected results of several systems on the "
@@ -303,7 +302,7 @@ def _what_differs(name: str, variants: Mapping[tuple[str, str], Mapping[tuple[st
     )
 
 
-def _ranked(dataset: str, scores: list[Score], how: Inference, notes: list[str]) -> list[Place]:
+def _ranked(dataset: str, scores: list[Score], how: Comparing, notes: list[str]) -> list[Place]:
     ordered = sorted(scores, key=lambda score: (-score.direction.sign * score.value, score.system))
     values = [score.value for score in ordered]
     ranks = [values.index(value) + (values.count(value) + 1) / 2 for value in values]
@@ -312,10 +311,10 @@ def _ranked(dataset: str, scores: list[Score], how: Inference, notes: list[str])
         notes.append(f"{ordered[0].label} on {dataset} has no interval, so its ranks come without a test")
     else:
         pairs = list(combinations(range(len(ordered)), 2))
-        found = holm(np.array([compare_scores(ordered[i], ordered[j], how).p for i, j in pairs]))
         p = np.ones((len(ordered), len(ordered)))
-        for (i, j), value in zip(pairs, found, strict=True):
-            p[i, j] = p[j, i] = value
+        made = corrected([compare_scores(ordered[i], ordered[j], how) for i, j in pairs], how)
+        for (i, j), found in zip(pairs, made, strict=True):
+            p[i, j] = p[j, i] = found.p_adjusted
         clusters = list(cluster(p, SIGNIFICANT))
     return [Place(dataset, score, rank, cluster) for score, rank, cluster in zip(ordered, ranks, clusters, strict=True)]
 

@@ -141,13 +141,13 @@ def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, v
 
 
 _SIDES = ("first", "first_value", "second", "second_value", "difference")
-_TEST = ("p", "p_holm", "effect", "n", "paired", "higher_is", "verdict", "signature")
+_TEST = ("p", "p_adjusted", "effect", "n", "paired", "higher_is", "verdict", "signature")
 
 
 def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
     """Comparisons, one line each, with effect size and verdict."""
     names = unique_names(scores)
-    header = ["metric", "first", "value", "second", "value", "difference", "interval", "p", "p (Holm)", "effect"]
+    header = ["metric", "first", "value", "second", "value", "difference", "interval", "p", "p (adjusted)", "effect"]
     rows = [
         [
             names[c.metric_label],
@@ -158,7 +158,7 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
             number(c.difference),
             interval(c.ci),
             p_value(c.p),
-            p_value(c.p_holm),
+            p_value(c.p_adjusted),
             "-" if c.effect is None else f"{c.effect:.2f}",
             one_line(c.verdict),
         ]
@@ -252,7 +252,7 @@ def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[l
     for position, system in enumerate(systems):
         header += [one_line(system), *(["interval"] if with_ci else [])]
         if position and comparisons:
-            header += ["difference", "interval", "p", "p (Holm)"]
+            header += ["difference", "interval", "p", "p (adjusted)"]
     header.append("higher is")
     rows = []
     for label, name in names.items():
@@ -265,7 +265,7 @@ def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[l
                 row += (
                     ["-"] * 4
                     if made is None
-                    else [number(made.difference), interval(made.ci), p_value(made.p), p_value(made.p_holm)]
+                    else [number(made.difference), interval(made.ci), p_value(made.p), p_value(made.p_adjusted)]
                 )
         rows.append([*row, found[label, systems[0]].higher_is])
     return header, rows

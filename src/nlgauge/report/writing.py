@@ -21,7 +21,7 @@ from nlgauge.report.card.measuring import default_metrics, measure
 from nlgauge.report.card.texts import read_texts
 from nlgauge.report.results import read_result
 from nlgauge.scoring.scoring import inputs_of
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".json": "json", ".pdf": "pdf"}
 FORMATS = tuple(sorted(set(ENDINGS.values())))
@@ -42,10 +42,10 @@ def report(
 
     `data` is what `score` takes. Without `metrics`, those that the data allows are measured; `columns` of the data are
     further metrics, and `studies` are JSON files of studies to show. The format is that of the output's name: .html,
-    .md, .json or .pdf. Further options are those of `Reading`, `Inference`, `Machine` and `Running`.
+    .md, .json or .pdf. Further options are those of `Reading`, `Comparing`, `Machine` and `Running`.
     """
     own = ("output", "format", "columns", "studies", "paired", "metrics")
-    reading, inference, machine, running = spread(options, Reading, Inference, Machine, Running, also=own)
+    reading, inference, machine, running = spread(options, Reading, Comparing, Machine, Running, also=own)
     place = Path(output)
     form = check_report(place, format)
     with machine.used():
@@ -88,7 +88,7 @@ def make_report(
     studies: Sequence[str | Path] = (),
     paired: bool = True,
     reading: Reading,
-    inference: Inference,
+    inference: Comparing,
     running: Running,
 ) -> Card:
     """The card of data that is measured now; without metrics, by those that the data allows."""

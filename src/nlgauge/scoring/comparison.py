@@ -4,37 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import spread
-from nlgauge.errors import DataError, argument
+from nlgauge.errors import DataError
 from nlgauge.metrics.score import Direction, HigherIs, Level, Score
-from nlgauge.stats.inference import Inference
-from nlgauge.stats.jackknife import LeftOut, jackknife_error, jackknife_interval, jackknife_test
-from nlgauge.stats.paired import holm, paired_bootstrap, paired_permutation
+from nlgauge.scoring.pairing import OTHER_WAY, Pairs, Side, crossed_sides, one_side, pair_values
+from nlgauge.signature import Signature
+from nlgauge.stats.families import holm, holm_family, paired_max_t
+from nlgauge.stats.inference import Comparing
+from nlgauge.stats.jackknife import LeftOut, jackknife_estimate
+from nlgauge.stats.means import CROSSED, SKEWED, Estimate, crossed_estimate, is_share, mean_of, within
+from nlgauge.stats.permutation import PERMUTATIONS, paired_permutation, unpaired_permutation
+from nlgauge.stats.units import Units, numbered
 
-PERMUTATIONS = 10_000
 SIGNIFICANT = 0.05
-_DRAWS_AT_ONCE = 4_000_000
 _ROUNDING = 1e-9
-_SHOWN = 60
-_OTHER_WAY = f"{argument('paired', False)} takes them as samples that have nothing to do with each other"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a paired comparison adds up: the differences of each unit, and how many; units' keys are in order."""
+
+    keys: Array
+    sums: Array
+    sizes: Array
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Second system minus first.
 
-    Paired, on the contexts that both answered, `p` is from a paired permutation test; unpaired, from a permutation test
-    over all sets of both. Measures of a whole corpus take the jackknife. `p_holm` corrects `p` for the number of
-    comparisons made together, and equals it for one alone; `smallest_p` is the least that so few sets could have given.
-    `first_value` and `second_value` are means over the compared sets. `effect` is the difference in standard deviations
-    (Cohen's d; those of the differences when paired), None where there is no spread or no value of single sets.
+    Paired, on the contexts that both answered, `p` is from a permutation test that swaps the systems unit by unit;
+    unpaired, from a studentised permutation test over all units of both. Measures of a whole corpus take the jackknife,
+    and systems with several runs Student's t with errors of contexts and of runs. `n` sets are compared, in `units`
+    that are independent of each other: contexts where several sets share one. `p_adjusted` corrects `p` for the
+    `family` of comparisons made together, and equals it for one alone; `smallest_p` is the least that so few units
+    could have given, corrected likewise, and `alpha` the `p` that would be significant beside the others. `first_value`
+    and `second_value` are means over the compared sets, `error` is the standard error of the difference. `effect` is
+    the difference in standard deviations (Cohen's d; those of the differences when paired), None where there is no
+    spread or no value of single sets. With a `margin`, `equal_p` tests whether the systems differ by as much, and
+    `not_worse_p` whether the second is worse by as much.
     """
 
     metric: str
@@ -47,13 +61,22 @@ class Comparison:
     n: int
     higher_is: HigherIs
     signature: str
-    p_holm: float = float("nan")
+    p_adjusted: float = float("nan")
     first_value: float = float("nan")
     second_value: float = float("nan")
     effect: float | None = None
     smallest_p: float = 0.0
+    units: int = 0
+    unit: str = "set"
+    error: float = float("nan")
+    alpha: float = SIGNIFICANT
+    family: int = 1
+    margin: float | None = None
+    equal_p: float | None = None
+    not_worse_p: float | None = None
     paired: bool = True
     level: Level = "set"
+    evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
     @property
     def direction(self) -> Direction:
@@ -61,19 +84,33 @@ class Comparison:
         return Direction(self.higher_is)
 
     @property
+    def significant(self) -> bool:
+        """Whether the corrected test finds a difference."""
+        return (self.p if math.isnan(self.p_adjusted) else self.p_adjusted) < SIGNIFICANT
+
+    @property
     def verdict(self) -> str:
-        """What the test says, in words."""
-        if (self.p if math.isnan(self.p_holm) else self.p_holm) < SIGNIFICANT:
+        """What the tests say, in words."""
+        if self.significant:
             found = self.direction if self.difference > 0 else self.direction.opposite
             pooled = " over all contexts" if self.level == "corpus" else ""
-            return f"{self.second} is {found.words} than {self.first}{pooled}"
+            equal = self.equal_p is not None and self.equal_p < SIGNIFICANT
+            within = f", but by less than {self.margin:g}" if equal else ""
+            return f"{self.second} is {found.words} than {self.first}{pooled}{within}"
+        if self.equal_p is not None and self.equal_p < SIGNIFICANT:
+            return f"equal within {self.margin:g}"
+        if self.not_worse_p is not None and self.not_worse_p < SIGNIFICANT:
+            worse = Direction.WORSE if not self.direction.is_about_diversity else Direction.LESS_DIVERSE
+            return f"{self.second} is not {worse.words} than {self.first} by more than {self.margin:g}"
+        if self.margin is not None:
+            return "cannot tell"
         if self.smallest_p >= SIGNIFICANT:
-            return f"too few {'contexts' if self.paired else 'sets'} to tell"
+            return f"too few {'sets' if self.unit == 'set' and not self.paired else 'contexts'} to tell"
         return "no significant difference"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; a number that is not finite is null there."""
-        found = {name: _finite(value) for name, value in self.__dict__.items()}
+        found = {one.name: _finite(getattr(self, one.name)) for one in fields(self) if one.name != "evidence"}
         return {**found, "ci": [_finite(end) for end in self.ci], "verdict": self.verdict}
 
 
@@ -84,13 +121,13 @@ def _finite(value: Any) -> Any:
 def compare(first: Score, second: Score, *, paired: bool = True, **options: Any) -> Comparison:
     """Compare two systems' scores by the same metric: context by context, or with `paired=False` as two samples.
 
-    Further options are those of `Inference`.
+    Further options are those of `Comparing`.
     """
-    (inference,) = spread(options, Inference)
-    return compare_scores(first, second, inference, paired=paired)
+    (how,) = spread(options, Comparing)
+    return compare_scores(first, second, how, paired=paired)
 
 
-def compare_scores(first: Score, second: Score, how: Inference, *, paired: bool = True) -> Comparison:
+def compare_scores(first: Score, second: Score, how: Comparing, *, paired: bool = True) -> Comparison:
     """As `compare`, with options in a group."""
     if not (isinstance(first, Score) and isinstance(second, Score)):
         raise DataError(
@@ -100,85 +137,130 @@ def compare_scores(first: Score, second: Score, how: Inference, *, paired: bool 
     own, other = first.signature, second.signature
     if (own.name, own.options) != (other.name, other.options):
         raise DataError(f"cannot compare different metrics: {first.signature} and {second.signature}")
-    if first.per_item is None or second.per_item is None:
+    if first.items is None or second.items is None:
         return _compare_corpora(first, second, how, paired)
-    return _compare_pairs(first, second, how) if paired else _compare_samples(first, second, how)
+    if not paired:
+        return _compare_samples(first, second, how)
+    crossed = crossed_sides(first, second, how)
+    return _compare_pairs(first, second, how) if crossed is None else _compare_runs(first, second, how, *crossed)
 
 
-def _compare_pairs(first: Score, second: Score, how: Inference) -> Comparison:
-    one, two = pair_values(first, second)
-    defined = ~(np.isnan(one) | np.isnan(two))
-    one, two = one[defined], two[defined]
-    if len(one) < 2:
-        raise _too_few(first, second, f"{len(one)} context{'s' * (len(one) != 1)} on which both have a value")
-    differences = np.sort(two - one)
-    facts = {"test": f"permutation-{PERMUTATIONS}", "by": f"bootstrap-{how.resamples}", "effect": "cohen-dz"}
+def _compare_pairs(first: Score, second: Score, how: Comparing) -> Comparison:
+    pairs = pair_values(first, second, how)
+    if len(pairs) < 2:
+        raise _too_few(first, second, f"{len(pairs)} context{'s' * (len(pairs) != 1)} on which both have a value")
+    differences = pairs.second - pairs.first
+    found = mean_of(differences, pairs.units)
+    evidence = _evidence(differences, pairs)
     return _made(
         first,
         second,
         how,
-        facts,
-        difference=float(np.mean(differences)),
-        ci=paired_bootstrap(one, two, confidence=how.level, resamples=how.resamples, seed=how.seed),
-        p=paired_permutation(one, two, resamples=PERMUTATIONS, seed=how.seed),
-        n=len(one),
-        first_value=float(np.mean(np.sort(one))),
-        second_value=float(np.mean(np.sort(two))),
-        effect=_in_deviations(differences.mean(), differences.std(ddof=1)),
-        smallest_p=max(2.0 ** (1 - len(one)), 1 / (PERMUTATIONS + 1)),
+        {"test": f"permutation-{PERMUTATIONS}", "effect": "cohen-dz", "by": SKEWED},
+        found,
+        ci=_paired_interval(found, pairs, how.level),
+        p=paired_permutation(pairs.first, pairs.second, groups=pairs.units.of, seed=how.seed),
+        n=len(pairs),
+        units=len(evidence.sums),
+        unit=pairs.units.name,
+        first_value=float(np.mean(np.sort(pairs.first))),
+        second_value=float(np.mean(np.sort(pairs.second))),
+        effect=_in_deviations(found.value, np.sort(differences).std(ddof=1)),
+        smallest_p=2.0 ** (1 - (np.count_nonzero(evidence.sums) or len(evidence.sums))),
+        evidence=evidence,
     )
 
 
-def _compare_samples(first: Score, second: Score, how: Inference) -> Comparison:
-    """A permutation test and a percentile bootstrap over sets, each system drawn apart, in whatever order it came."""
-    from scipy.stats import bootstrap, permutation_test
+def _evidence(differences: Array, pairs: Pairs) -> Evidence:
+    keys, place = np.unique(pairs.keys, return_inverse=True)
+    order = np.argsort(differences, kind="stable")
+    return Evidence(keys, np.bincount(place[order], weights=differences[order]), np.bincount(place))
 
-    one, two = _defined(first), _defined(second)
-    if min(len(one), len(two)) < 2:
-        raise _too_few(first, second, f"{len(one)} and {len(two)} sets with a value")
-    batch = max(1, _DRAWS_AT_ONCE // (len(one) + len(two)))
-    options: dict[str, Any] = {"vectorized": True, "batch": batch}
-    test = permutation_test(
-        (one, two), _gain, n_resamples=PERMUTATIONS, random_state=np.random.default_rng(how.seed), **options
-    )
-    drawn = bootstrap(
-        (one, two),
-        _gain,
-        n_resamples=how.resamples,
-        confidence_level=how.level,
-        method="percentile",
-        random_state=np.random.default_rng(how.seed),
-        **options,
-    )
-    freedom = len(one) + len(two) - 2
-    pooled = math.sqrt(((len(one) - 1) * one.var(ddof=1) + (len(two) - 1) * two.var(ddof=1)) / freedom)
-    difference = float(_gain(one, two))
-    facts = {"test": f"permutation-unpaired-{PERMUTATIONS}", "by": f"bootstrap-{how.resamples}", "effect": "cohen-d"}
+
+def _paired_interval(found: Estimate, pairs: Pairs, level: float) -> tuple[float, float]:
+    """Of shares, after one pair more in either direction, so that no interval lacks width (Bonett & Price 2012)."""
+    if not (is_share(pairs.first) and is_share(pairs.second)):
+        return found.interval(level)
+    more = np.append(pairs.second - pairs.first, [1.0, -1.0])
+    return within(mean_of(more, _and_two(pairs.units)).interval(level), (-1.0, 1.0))
+
+
+def _and_two(units: Units) -> Units:
+    """These units, and one more for each of two values."""
+    if units.of is None:
+        return units
+    of = numbered(units.of)
+    return replace(units, of=np.append(of, [of.max() + 1, of.max() + 2]))
+
+
+def _compare_runs(first: Score, second: Score, how: Comparing, one: Side, two: Side) -> Comparison:
+    """Systems with several runs, on the same contexts: errors come from contexts and from runs."""
+    before, after = (math.fsum(side.values) / len(side.values) for side in (one, two))
+    parts = [(before - one.values) / len(one.values), (two.values - after) / len(two.values)]
+    found = crossed_estimate(after - before, parts, [one.units, two.units])
+    contexts = int(one.units.of.max()) + 1 if one.units.of is not None else 0
+    p = 2 * min(found.p_at_most(0.0), found.negated().p_at_most(0.0))
     return _made(
         first,
         second,
         how,
-        facts,
-        difference=difference,
-        ci=(float(drawn.confidence_interval.low), float(drawn.confidence_interval.high)),
-        p=float(test.pvalue),
-        n=len(one) + len(two),
-        first_value=float(one.mean()),
-        second_value=float(two.mean()),
-        effect=_in_deviations(difference, pooled),
-        smallest_p=2 / min(math.comb(len(one) + len(two), len(one)), PERMUTATIONS + 1),
+        {"test": "t-of-contexts-and-runs", "effect": "none", "by": CROSSED},
+        found,
+        ci=found.interval(how.level),
+        p=min(1.0, p),
+        n=len(one.values) + len(two.values),
+        units=contexts,
+        unit=one.units.name,
+        first_value=before,
+        second_value=after,
+        smallest_p=0.0 if contexts > 1 else 1.0,
+    )
+
+
+def _compare_samples(first: Score, second: Score, how: Comparing) -> Comparison:
+    """Systems as samples that have nothing to do with each other, in whatever order their sets come."""
+    one, two = one_side(first, how), one_side(second, how)
+    if min(len(one.values), len(two.values)) < 2:
+        raise _too_few(first, second, f"{len(one.values)} and {len(two.values)} sets with a value")
+    before, after = mean_of(one.values, one.units), mean_of(two.values, two.units)
+    if min(before.freedom, after.freedom) < 1:
+        raise _too_few(first, second, f"{before.freedom + 1:g} and {after.freedom + 1:g} {one.units.name}s")
+    found = after.minus(before)
+    units = int(before.freedom + after.freedom) + 2
+    sizes = len(one.values) - 1, len(two.values) - 1
+    spreads = one.values.var(ddof=1), two.values.var(ddof=1)
+    pooled = math.sqrt((sizes[0] * spreads[0] + sizes[1] * spreads[1]) / sum(sizes))
+    grouped = one.units.of is not None or two.units.of is not None
+    groups = (_labels(one), _labels(two)) if grouped else None
+    return _made(
+        first,
+        second,
+        how,
+        {"test": f"permutation-studentised-{PERMUTATIONS}", "effect": "cohen-d", "by": SKEWED},
+        found,
+        ci=_unpaired_interval(found, one, two, how.level),
+        p=unpaired_permutation(one.values, two.values, groups=groups, seed=how.seed),
+        n=len(one.values) + len(two.values),
+        units=units,
+        unit=one.units.name if one.units.of is not None else two.units.name,
+        first_value=before.value,
+        second_value=after.value,
+        effect=_in_deviations(found.value, pooled),
+        smallest_p=2 / math.comb(units, int(before.freedom) + 1),
         paired=False,
     )
 
 
-def _gain(one: Array, two: Array, axis: int = -1) -> Array:
-    gain: Array = two.mean(axis=axis) - one.mean(axis=axis)
-    return gain
+def _unpaired_interval(found: Estimate, one: Side, two: Side, level: float) -> tuple[float, float]:
+    """Of shares, after one success and one failure more on either side (Agresti & Caffo 2000)."""
+    if not (is_share(one.values) and is_share(two.values)):
+        return found.interval(level)
+    before, after = (mean_of(np.append(side.values, [1.0, 0.0]), _and_two(side.units)) for side in (one, two))
+    return within(after.minus(before).interval(level), (-1.0, 1.0))
 
 
-def _defined(score: Score) -> Array:
-    values = score.items.all_values() if score.items is not None else np.empty(0)
-    return np.sort(values[~np.isnan(values)])
+def _labels(side: Side) -> Array:
+    return np.arange(len(side.values)) if side.units.of is None else side.units.of
 
 
 def _in_deviations(difference: float, deviation: float) -> float | None:
@@ -194,55 +276,63 @@ def _too_few(first: Score, second: Score, found: str) -> DataError:
     )
 
 
-def _compare_corpora(first: Score, second: Score, how: Inference, paired: bool) -> Comparison:
+def _compare_corpora(first: Score, second: Score, how: Comparing, paired: bool) -> Comparison:
     one, two = first.left_out, second.left_out
     if one is None or two is None:
         raise DataError(
             f"{first.name} over a whole corpus has no interval here, so nothing can be said about a difference between "
             f"'{first.system}' and '{second.system}'; expected several contexts and exact counts, or a measure of sets"
         )
-    if paired and not np.array_equal(one.sizes, two.sizes):
+    if paired and not one.same_units(two):
         raise DataError(
             f"'{first.system}' and '{second.system}' do not share their ids (or their contexts, where there are no "
-            f"ids); a paired test of a whole corpus needs the same in both; {_OTHER_WAY}"
+            f"ids); a paired test of a whole corpus needs the same in both; {OTHER_WAY}",
+            option="paired",
         )
-    difference = second.value - first.value
     if paired:
         left_out = LeftOut(two.values - one.values, one.sizes)
-        ci, p = jackknife_interval(difference, left_out, how.level), jackknife_test(difference, left_out)
+        found = jackknife_estimate(second.value - first.value, left_out)
     else:
-        ci, p = _compare_apart(first.value, second.value, one, two, how.level)
+        found = jackknife_estimate(second.value, two).minus(jackknife_estimate(first.value, one))
+    groups = min(len(one), len(two))
     return _made(
         first,
         second,
         how,
         {"test": f"jackknife-{len(one)}" if paired else f"jackknife-unpaired-{len(one)}-{len(two)}"},
-        difference=difference,
-        ci=ci,
-        p=p,
-        n=min(len(one), len(two)),
+        found,
+        ci=found.interval(how.level),
+        p=_t_test(found, groups),
+        n=groups,
+        units=groups,
+        unit="group",
         first_value=first.value,
         second_value=second.value,
+        smallest_p=2.0 ** (1 - groups),
         paired=paired,
     )
 
 
-def _compare_apart(
-    first: float, second: float, one: LeftOut, two: LeftOut, confidence: float
-) -> tuple[tuple[float, float], float]:
-    """Interval and p-value when errors add up: Student's t with the fewer groups' degrees of freedom, to be careful."""
-    from scipy.special import stdtr, stdtrit
-
-    difference, freedom = second - first, min(len(one), len(two)) - 1
-    error = math.hypot(jackknife_error(first, one), jackknife_error(second, two))
-    half = float(stdtrit(freedom, (1 + confidence) / 2)) * error
-    if error == 0:
-        return (difference, difference), 1.0 if difference == 0 else 0.0
-    return (difference - half, difference + half), float(2 * stdtr(freedom, -abs(difference) / error))
+def _t_test(found: Estimate, groups: int) -> float:
+    """Two-sided p-value of Student's t, not below what swapping the names of so many groups could give."""
+    if found.value == 0:
+        return 1.0
+    p = 2 * min(found.p_at_most(0.0), found.negated().p_at_most(0.0))
+    return min(1.0, max(p, 2.0 ** (1 - groups)))
 
 
-def _made(first: Score, second: Score, how: Inference, facts: dict[str, str], **found: Any) -> Comparison:
-    facts = {**facts, "ci": f"{how.level:g}", **({"seed": str(how.seed)} if "by" in facts else {})}
+def _made(
+    first: Score, second: Score, how: Comparing, facts: dict[str, str], found: Estimate, **more: Any
+) -> Comparison:
+    facts = {**facts, "unit": more["unit"], "ci": f"{how.level:g}", "seed": str(how.seed)}
+    tests: dict[str, Any] = {}
+    if how.margin is not None:
+        facts["margin"] = f"{how.margin:g}"
+        toward_better = found if first.direction.sign > 0 else found.negated()
+        sides = found.p_at_most(-how.margin), found.negated().p_at_most(-how.margin)
+        tests = {"equal_p": max(sides), "not_worse_p": toward_better.p_at_most(-how.margin)}
+    reach = first.bounds[1] - first.bounds[0]
+    more["ci"] = within(more["ci"], (-reach, reach))
     return Comparison(
         metric=first.name,
         metric_label=first.label,
@@ -251,21 +341,25 @@ def _made(first: Score, second: Score, how: Inference, facts: dict[str, str], **
         higher_is=first.higher_is,
         level=first.level,
         signature=str(replace(first.signature, facts=facts)),
-        p_holm=found["p"],
-        **found,
+        difference=found.value,
+        error=found.error,
+        p_adjusted=more["p"],
+        margin=how.margin,
+        **tests,
+        **more,
     )
 
 
 def compare_all(scores: Sequence[Score], *, paired: bool = True, **options: Any) -> list[Comparison]:
-    """Every later system against the first, metric by metric, with Holm's correction over all of them.
+    """Every later system against the first, metric by metric, corrected as one family.
 
-    Further options are those of `Inference`.
+    Further options are those of `Comparing`.
     """
-    (inference,) = spread(options, Inference)
-    return compare_systems(scores, inference, paired=paired)
+    (how,) = spread(options, Comparing)
+    return compare_systems(scores, how, paired=paired)
 
 
-def compare_systems(scores: Sequence[Score], how: Inference, *, paired: bool = True) -> list[Comparison]:
+def compare_systems(scores: Sequence[Score], how: Comparing, *, paired: bool = True) -> list[Comparison]:
     """As `compare_all`, with options in a group."""
     systems = list(dict.fromkeys(score.system for score in scores))
     baseline = [score for score in scores if score.system == systems[0]]
@@ -276,8 +370,77 @@ def compare_systems(scores: Sequence[Score], how: Inference, *, paired: bool = T
         if score.system != systems[0]
         and str(replace(score.signature, facts={})) == str(replace(base.signature, facts={}))
     ]
-    adjusted = holm(np.array([comparison.p for comparison in made]))
-    return [replace(comparison, p_holm=float(p)) for comparison, p in zip(made, adjusted, strict=True)]
+    return corrected(made, how)
+
+
+def corrected(comparisons: Sequence[Comparison], how: Comparing) -> list[Comparison]:
+    """These comparisons as one family: p-values, and the smallest possible ones, after the correction.
+
+    Max-T is for comparisons that share swaps: those of sets on the same contexts. Others are corrected by Holm's
+    method, and each part of the family gets its share of the error.
+    """
+    family = len(comparisons)
+    if family < 2:
+        return list(comparisons)
+    p, factors = np.array([one.p for one in comparisons]), np.ones(family)
+    adjusted, alpha = p.copy(), np.full(family, SIGNIFICANT)
+    parts = _parts(comparisons) if how.correction == "max-t" else [np.arange(family)]
+    for chosen in parts if how.correction != "none" else ():
+        mine = [comparisons[int(place)] for place in chosen]
+        together = _differences(mine) if how.correction == "max-t" and len(mine) > 1 else None
+        share = len(mine) / family
+        if together is None:
+            found, factors[chosen] = holm_family(p[chosen], share * SIGNIFICANT), family
+        else:
+            found, factors[chosen] = paired_max_t(together, share * SIGNIFICANT, seed=how.seed), 1 / share
+        adjusted[chosen] = np.minimum(1.0, np.maximum(found.p / share, p[chosen]))
+        alpha[chosen] = found.alpha
+    equal, not_worse = (
+        _holm_of([getattr(one, name) for one in comparisons], how) for name in ("equal_p", "not_worse_p")
+    )
+    facts = {"correction": how.correction, "family": str(family)}
+    return [
+        replace(
+            one,
+            p_adjusted=float(adjusted[place]),
+            smallest_p=min(1.0, float(factors[place]) * one.smallest_p),
+            alpha=float(alpha[place]),
+            family=family,
+            equal_p=equal[place],
+            not_worse_p=not_worse[place],
+            signature=_with_facts(one.signature, facts),
+        )
+        for place, one in enumerate(comparisons)
+    ]
+
+
+def _parts(comparisons: Sequence[Comparison]) -> list[Array]:
+    """Comparisons with and without differences of units."""
+    known = np.array([one.evidence is not None for one in comparisons])
+    return [chosen for chosen in (np.flatnonzero(known), np.flatnonzero(~known)) if len(chosen)]
+
+
+def _differences(comparisons: Sequence[Comparison]) -> Array | None:
+    """Differences of units x comparisons, 0 where a comparison lacks a unit; None where they have none."""
+    evidence = [one.evidence for one in comparisons if one.evidence is not None]
+    if not evidence or len({one.keys.dtype.kind for one in evidence}) > 1:
+        return None
+    keys = np.unique(np.concatenate([one.keys for one in evidence]))
+    table = np.zeros((len(keys), len(evidence)))
+    for place, one in enumerate(evidence):
+        table[np.searchsorted(keys, one.keys), place] = one.sums
+    return table
+
+
+def _holm_of(p_values: Sequence[float | None], how: Comparing) -> list[float | None]:
+    known = [one for one in p_values if one is not None]
+    if len(known) < len(p_values) or how.correction == "none":
+        return list(p_values)
+    return [float(one) for one in holm(np.array(known))]
+
+
+def _with_facts(signature: str, facts: dict[str, str]) -> str:
+    return str(Signature.parse(signature).with_facts(facts))
 
 
 def size_warnings(scores: Sequence[Score]) -> Iterator[str]:
@@ -290,75 +453,3 @@ def size_warnings(scores: Sequence[Score]) -> Iterator[str]:
                 f"{label} of a whole corpus depends on its size, and systems have different numbers of texts "
                 f"({found}); compare as many texts of each"
             )
-
-
-def pair_values(first: Score, second: Score) -> tuple[Array, Array]:
-    """Values of two systems on the same sets, matched by id, or by context where ids do not match."""
-    if first.per_item is None or second.per_item is None:
-        raise DataError("a measure of a whole corpus has no values of sets to pair")
-    one, two = first.per_item, second.per_item
-    for key in ("id", "context_hash"):
-        if key not in one.columns or key not in two.columns:
-            continue
-        if one[key].n_unique() < len(one) or two[key].n_unique() < len(two):
-            continue
-        joined = one.join(two, on=key, how="inner", suffix="_2")
-        same = len(joined) == len(one) == len(two)
-        if same and (key != "id" or not _changed_contexts(joined)):
-            return joined["value"].to_numpy(), joined["value_2"].to_numpy()
-    raise DataError(_why_not(one, two, first.system, second.system))
-
-
-def _changed_contexts(joined: pl.DataFrame) -> int:
-    """How many ids stand with another context on the other side."""
-    if "context_hash" not in joined.columns or "context_hash_2" not in joined.columns:
-        return 0
-    return int((joined["context_hash"] != joined["context_hash_2"]).sum())
-
-
-def _why_not(one: pl.DataFrame, two: pl.DataFrame, first: str, second: str) -> str:
-    numbered = _is_numbered(one) and _is_numbered(two)
-    with_contexts = "context_hash" in one.columns and "context_hash" in two.columns
-    found = [] if numbered and with_contexts else [f"{len(set(one['id']) & set(two['id']))} ids in common"]
-    twice = [
-        f"id '{_printable(frame['id'].filter(frame['id'].is_duplicated())[0])}' stands several times in '{system}'"
-        for frame, system in ((one, first), (two, second))
-        if frame["id"].n_unique() < len(frame)
-    ]
-    changed = 0 if twice or numbered else _changed_contexts(one.join(two, on="id", how="inner", suffix="_2"))
-    found += [f"{changed} of them with another context"] if changed else twice
-    if with_contexts:
-        found += _about_contexts(one, two, first, second)
-    column = argument("context", "COL")
-    hint = f" (ids look like line numbers, and no contexts are known: name their column with {column})"
-    return (
-        f"'{first}' and '{second}' cannot be paired: {len(one)} and {len(two)} sets, {', '.join(found)}"
-        f"{hint if numbered and not with_contexts else ''}; a paired test needs the same ids with the same contexts "
-        f"(or, without ids, each context once) in both files; {_OTHER_WAY}"
-    )
-
-
-def _about_contexts(one: pl.DataFrame, two: pl.DataFrame, first: str, second: str) -> list[str]:
-    """How many contexts are shared, and a set whose context is missing on the other side or stands there again."""
-    found = [f"{len(set(one['context_hash']) & set(two['context_hash']))} contexts in common"]
-    for frame, system, others, other in ((one, first, two, second), (two, second, one, first)):
-        lacking = frame.join(others, on="context_hash", how="anti", maintain_order="left")["id"]
-        if len(lacking):
-            return [*found, f"the context of set '{_printable(lacking[0])}' of '{system}' is not in '{other}'"]
-    for frame, system in ((one, first), (two, second)):
-        again = frame.filter(pl.col("context_hash").is_duplicated())["id"]
-        if len(again):
-            return [*found, f"the context of set '{_printable(again[0])}' stands several times in '{system}'"]
-    return found
-
-
-def _is_numbered(frame: pl.DataFrame) -> bool:
-    """Whether ids look like the numbers of lines, which stand for ids where a file has none."""
-    numbers = frame["id"].cast(pl.Int64, strict=False)
-    return not numbers.null_count() and bool((numbers.diff().drop_nulls() > 0).all())
-
-
-def _printable(text: str) -> str:
-    """The beginning of a text, without characters that steer a terminal."""
-    shown = "".join(character if character.isprintable() else "\ufffd" for character in text[:_SHOWN])
-    return f"{shown}…" if len(text) > _SHOWN else shown

@@ -63,7 +63,7 @@ class Gate:
                 f"{_named(self.text)}: no systems were compared; expected several files, or a column of systems, "
                 "the first of which is what others are compared with"
             )
-        values = {"p": lambda one: one.p_holm, "difference": lambda one: one.difference}
+        values = {"p": lambda one: one.p_adjusted, "difference": lambda one: one.difference}
         values |= {"difference.low": lambda one: one.ci[0], "difference.high": lambda one: one.ci[1]}
         return {one.second: values[self.end](one) for one in about}
 

@@ -1,14 +1,14 @@
-"""How small a difference so many contexts can show."""
+"""How small a difference so many contexts can show, and how many would show the one that was found."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from nlgauge.scoring.comparison import SIGNIFICANT, Comparison
+from nlgauge.stats.power import POWER, formula_difference, smallest_difference
 
-POWER = 0.8
+__all__ = ["POWER", "Power", "power_of"]
 
 
 @dataclass(frozen=True)
@@ -22,21 +22,21 @@ class Power:
     contexts: int | None
 
 
-def power_of(comparison: Comparison, confidence: float, tests: int) -> Power | None:
-    """From the standard error that the interval of a difference implies, after correction for so many tests.
+def power_of(comparison: Comparison, seed: int = 12345) -> Power | None:
+    """By simulation with the test and the correction of this comparison where it has differences of units.
 
-    None where so few contexts can show nothing at all, and for an interval without width: systems that do not differ
-    anywhere say nothing about the error. Student's t stands for the normal distribution, which promises too much when
-    contexts are few.
+    Else from Student's t. None where so few units can show nothing at all, and where nothing shows the error: systems
+    that do not differ anywhere.
     """
-    from scipy.special import stdtrit
-
-    error = (comparison.ci[1] - comparison.ci[0]) / (2 * NormalDist().inv_cdf((1 + confidence) / 2))
-    if not error > 0 or comparison.smallest_p >= SIGNIFICANT or comparison.n < 2:
+    if not comparison.error > 0 or comparison.smallest_p >= SIGNIFICANT or comparison.units < 2:
         return None
-    freedom = comparison.n - 1
-    reach = float(stdtrit(freedom, 1 - SIGNIFICANT / (2 * max(1, tests))) + stdtrit(freedom, POWER))
-    smallest = reach * error
-    if comparison.difference == 0 or not math.isfinite(smallest):
+    known, alpha = comparison.evidence, comparison.alpha
+    if known is None:
+        smallest = formula_difference(comparison.error, comparison.units - 1, alpha)
+    else:
+        smallest = smallest_difference(known.sums, known.sizes, alpha, seed=seed)
+    if not math.isfinite(smallest):
+        return None
+    if comparison.difference == 0:
         return Power(smallest, None)
-    return Power(smallest, max(2, math.ceil(comparison.n * (smallest / comparison.difference) ** 2)))
+    return Power(smallest, max(2, math.ceil(comparison.units * (smallest / comparison.difference) ** 2)))

@@ -13,7 +13,7 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.stats.correlation import Kind, correlation, group_numbers
 from nlgauge.stats.dependent import count_reached, draw_swaps, on_one_scale
-from nlgauge.stats.paired import holm
+from nlgauge.stats.families import holm
 
 Correction = Literal["none", "holm"]
 

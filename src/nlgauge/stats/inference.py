@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from nlgauge.configured import Options, check_that, option
+
+Unit = Literal["auto", "context", "run", "set"]
+Correction = Literal["max-t", "holm", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inference(Options):
-    """The level of intervals, the number of resamples and the seed."""
+    """The level of intervals, the number of resamples, the seed, and what is independent of what."""
 
     heading: ClassVar[str] = "Inference"
 
     level: float = option(0.95, "Confidence level of intervals.", metavar="X")
     resamples: int = option(1000, "Bootstrap resamples.", metavar="N")
     seed: int = option(12345, "Seed of every random step.", metavar="N")
+    unit: Unit = option(
+        "auto",
+        "What is independent; auto: contexts where sets share them, crossed with runs where there are several, else "
+        "sets (or items).",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -24,7 +32,27 @@ class Inference(Options):
         check_that(self.seed >= 0, "seed", self.seed, "0 or more")
 
 
-def check_level(level: float, resamples: int) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Comparing(Inference):
+    """How systems are compared."""
+
+    correction: Correction = option(
+        "max-t",
+        "Correction for several comparisons: max-t (Westfall & Young, from the same swaps of all), Holm's, or none.",
+    )
+    margin: float | None = option(
+        None, "A difference that does not matter: adds tests of equivalence and of non-inferiority.", metavar="X"
+    )
+
+    common: bool = option(False, "Compare on the contexts that systems share, where some have more.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.margin is not None:
+            check_that(0 < self.margin < float("inf"), "margin", self.margin, "a number above 0")
+
+
+def check_level(level: float, resamples: int = 1000) -> None:
     """Refuse levels and numbers of resamples that give no interval."""
     check_that(0.5 <= level < 1, "level", level, "at least 0.5 and less than 1, such as 0.95")
     check_that(resamples >= 100, "resamples", resamples, "at least 100")

@@ -12,18 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.stats.inference import check_level
+from nlgauge.stats.means import Estimate
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Values of a measure with each group left out, and the groups' sizes."""
+    """Values of a measure with each group left out, the groups' sizes, and digests of what is in them, if known."""
 
     values: Array
     sizes: Array
+    keys: Array | None = None
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def same_units(self, other: LeftOut) -> bool:
+        """Whether the same texts, by their ids or contexts, are left out on both sides."""
+        if self.keys is not None and other.keys is not None:
+            return np.array_equal(self.keys, other.keys)
+        return np.array_equal(self.sizes, other.sizes)
 
     @classmethod
     def where_known(cls, values: Array, sizes: Array) -> LeftOut | None:
@@ -43,20 +50,11 @@ def jackknife_error(value: float, left_out: LeftOut) -> float:
     return math.sqrt(float(((pseudo - centre) ** 2 / scale).sum()) / len(left_out))
 
 
-def jackknife_interval(value: float, left_out: LeftOut, confidence: float) -> tuple[float, float]:
-    """Interval around a value, from Student's t with one degree of freedom fewer than there are groups."""
-    from scipy.special import stdtrit
-
-    check_level(confidence, 1000)
-    half = float(stdtrit(len(left_out) - 1, (1 + confidence) / 2)) * jackknife_error(value, left_out)
-    return value - half, value + half
+def jackknife_estimate(value: float, left_out: LeftOut) -> Estimate:
+    """The value with its error: Student's t has one degree of freedom fewer than there are groups."""
+    return Estimate(value, jackknife_error(value, left_out), 0.0, len(left_out) - 1)
 
 
-def jackknife_test(difference: float, left_out: LeftOut) -> float:
-    """Two-sided p-value of a difference whose leave-one-group-out values are known."""
-    from scipy.special import stdtr
-
-    error = jackknife_error(difference, left_out)
-    if error == 0:
-        return 1.0 if difference == 0 else 0.0
-    return float(2 * stdtr(len(left_out) - 1, -abs(difference) / error))
+def jackknife_interval(value: float, left_out: LeftOut, level: float) -> tuple[float, float]:
+    """Interval around a value, from Student's t."""
+    return jackknife_estimate(value, left_out).interval(level)

@@ -184,6 +184,54 @@ def best_accuracies(order: Array, tied: Array, high: Array, weights: Array, both
 
 
 @kernel
+def optimisms(order: Array, tied: Array, high: Array, weights: Array, both: bool) -> Array:
+    """How much better the best threshold of a resample does on the resample than on all items."""
+    resamples, size = weights.shape
+    found = np.empty(resamples)
+    for b in range(resamples):
+        total = right = 0.0
+        whole = 0
+        for i in range(size):
+            total += weights[b, i]
+            if high[i]:
+                right += weights[b, i]
+                whole += 1
+        best, best_whole = right, whole
+        worst, worst_whole = right, whole
+        for i in range(size):
+            item = order[i]
+            right += -weights[b, item] if high[item] else weights[b, item]
+            whole += -1 if high[item] else 1
+            if i + 1 == size or not tied[i + 1]:
+                if right > best:
+                    best, best_whole = right, whole
+                if right < worst:
+                    worst, worst_whole = right, whole
+        if both and total - worst > best:
+            best, best_whole = total - worst, size - worst_whole
+        found[b] = best / total - best_whole / size
+    return found
+
+
+@kernel
+def null_accuracies(order: Array, tied: Array, highs: Array, both: bool) -> Array:
+    """OCA of a metric for each row of labels."""
+    rows, size = highs.shape
+    found = np.empty(rows)
+    for b in range(rows):
+        right = 0
+        for i in range(size):
+            right += highs[b, i]
+        best = worst = right
+        for i in range(size):
+            right += -1 if highs[b, order[i]] else 1
+            if i + 1 == size or not tied[i + 1]:
+                best, worst = max(best, right), min(worst, right)
+        found[b] = max(best, size - worst) / size if both else best / size
+    return found
+
+
+@kernel
 def split_classes(values: Array, labels: Array, high: float) -> tuple[Array, Array]:
     """Values of the items labelled `high`, and of the others."""
     size = len(values)

@@ -17,7 +17,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import OVER, Metric, Shares, WordingMetric, refuse
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.orders import Orders
-from nlgauge.metrics.score import Direction, Score
+from nlgauge.metrics.score import Bounds, Direction, Score
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.jackknife import LeftOut, jackknife_interval
 from nlgauge.text.census import Census, Sketch, Summary
@@ -215,6 +215,7 @@ class Distinct(NgramRatio):
     """
 
     name: ClassVar[str] = "distinct"
+    bounds: ClassVar[Bounds] = (0.0, 1.0)
     paper: ClassVar[str] = "Li et al. 2016; Tevet & Berant 2021, sections 2 and 6.2"
 
     tok: str = option("space-nodot", TOKENIZER)
@@ -231,6 +232,7 @@ class TypeTokenRatio(NgramRatio):
     """Type/token ratio of n-grams over a whole corpus (paper 5, Table 8 prints it for n = 1, 2 and 3)."""
 
     name: ClassVar[str] = "ttr"
+    bounds: ClassVar[Bounds] = (0.0, 1.0)
     paper: ClassVar[str] = "Li et al. 2016; RUQ, section 6 and Table 8"
 
     n: Orders = option(Orders("1"), ORDERS)

@@ -91,7 +91,7 @@ def _on_contexts(about: Situation) -> Iterator[Advice]:
     unshown = [c for c in about.comparisons if not is_significant(c)]
     reach = []
     for comparison in unshown:
-        power = power_of(comparison, about.confidence, len(about.comparisons))
+        power = power_of(comparison)
         if power is not None:
             reach.append(
                 f"{about.names[comparison.metric_label]} {number(power.smallest)} "

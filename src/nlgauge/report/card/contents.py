@@ -20,7 +20,7 @@ from nlgauge.report.results import StudyTable
 from nlgauge.report.tables import unique_names
 from nlgauge.scoring.comparison import Comparison
 from nlgauge.scoring.power import Power, power_of
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 from nlgauge.studies.base import Result as StudyResult
 
 _STUDIES = {"generic": "RUQ", "people": "HUSE"}
@@ -64,7 +64,7 @@ class Run:
     metrics: Sequence[Metric]
     texts: Texts
     files: Sequence[str]
-    interval: Inference
+    interval: Comparing
     refusal: str = ""
     missing: Sequence[Missing] = ()
     results: Sequence[StudyTable] = ()
@@ -141,9 +141,7 @@ def _measured(
             question=questions[label],
             scores=tuple(found[label, system] for system in systems),
             comparisons=tuple(
-                (one, power_of(one, run.interval.level, len(run.comparisons)))
-                for one in run.comparisons
-                if one.metric_label == label
+                (one, power_of(one, run.interval.seed)) for one in run.comparisons if one.metric_label == label
             ),
             evidence=tuple(evidence_for(found[label, systems[0]].signature)),
         )

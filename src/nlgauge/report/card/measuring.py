@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-
-import numpy as np
 
 from nlgauge.data.reading import Source, Table
 from nlgauge.engine.running import Running
@@ -16,10 +13,9 @@ from nlgauge.metrics.score import Score
 from nlgauge.report.card.contents import Missing, Run
 from nlgauge.report.card.texts import Read
 from nlgauge.report.results import StudyTable
-from nlgauge.scoring.comparison import Comparison, compare_scores
+from nlgauge.scoring.comparison import Comparison, compare_scores, corrected
 from nlgauge.scoring.scoring import score_data
-from nlgauge.stats.inference import Inference
-from nlgauge.stats.paired import holm
+from nlgauge.stats.inference import Comparing
 
 OF_SETS = ("distinct", "ead:over=set", "cos-sim", "self-bleu", "entropy", "compression", "ead", "ttr")
 OF_CONTENT = ("sent-sim", "content", "vendi")
@@ -53,7 +49,7 @@ def measure(
     metrics: Sequence[Metric],
     read: Read,
     *,
-    inference: Inference,
+    inference: Comparing,
     missing: Sequence[Missing] = (),
     results: Sequence[StudyTable] = (),
     paired: bool = True,
@@ -81,7 +77,7 @@ def measure(
 
 
 def _scores(
-    inputs: Sequence[Source] | Table, metrics: Sequence[Metric], inference: Inference, running: Running
+    inputs: Sequence[Source] | Table, metrics: Sequence[Metric], inference: Comparing, running: Running
 ) -> tuple[list[Score], list[Missing]]:
     """All scores; if they cannot be computed together, those of the metrics that work alone."""
     try:
@@ -109,9 +105,9 @@ def _scores(
 
 
 def _comparisons(
-    scores: Sequence[Score], inference: Inference, *, paired: bool
+    scores: Sequence[Score], inference: Comparing, *, paired: bool
 ) -> tuple[list[Comparison], list[Missing]]:
-    """Every later system against the first by every metric, Holm's correction over all; and refused comparisons."""
+    """Every later system against the first by every metric, corrected as one family; and refused comparisons."""
     systems = list(dict.fromkeys(one.system for one in scores))
     made: list[Comparison] = []
     refused: list[Missing] = []
@@ -121,7 +117,4 @@ def _comparisons(
                 made.append(compare_scores(base, other, inference, paired=paired))
             except NLGaugeError as error:
                 refused.append(Missing(f"comparison of {other.system} by {base.label}", str(error)))
-    if not made:
-        return [], refused
-    adjusted = holm(np.array([one.p for one in made]))
-    return [replace(one, p_holm=float(p)) for one, p in zip(made, adjusted, strict=True)], refused
+    return corrected(made, inference), refused

@@ -40,7 +40,7 @@ def summarise(
 
 def is_significant(comparison: Comparison) -> bool:
     """Whether the difference is significant after correction for the number of tests."""
-    return comparison.p_holm < SIGNIFICANT
+    return comparison.significant
 
 
 def _verdict(
@@ -72,7 +72,7 @@ def _verdict(
     if few and not none:
         sentence = (
             f"Too few contexts to distinguish {second} and {first} in {question.aspect} by {_listed(few)}: with "
-            f"{comparisons[0].n} of them no difference can be significant."
+            f"{comparisons[0].units} of them no difference can be significant."
         )
         return Verdict(question.key, "none", sentence, detail)
     sentence = f"No significant difference in {question.aspect} between {second} and {first} by {_listed(none)}."
