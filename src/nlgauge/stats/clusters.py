@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.stats.correlation import Kind, correlation, group_numbers
-from nlgauge.stats.dependent import count_reached, draw_swaps, on_one_scale
-from nlgauge.stats.families import holm
-
-Correction = Literal["none", "holm"]
+from nlgauge.stats.dependent import draw_swaps, on_one_scale, swapped
+from nlgauge.stats.families import holm, max_t
+from nlgauge.stats.inference import Correction
 
 
 @dataclass(frozen=True)
@@ -56,15 +55,15 @@ def compare_metrics(
     permutations: int = 1000,
     seed: int = 12345,
     alpha: float = 0.05,
-    correct: Correction = "none",
+    correct: Correction = "max-t",
 ) -> MetricComparison:
     """Compare every two metrics by PERM-BOTH (Deutsch, Dror & Roth 2021), two-sided, and cluster them.
 
     Metrics are ranked by their correlation as it is: flip the sign of a metric for which lower is better. A pair's
-    p-value is that of `permute_both(better, worse, truth)`; all pairs share the seed, so that it does not depend on the
-    other metrics, nor on the order of items. Only `correct="holm"`, over all pairs, makes it depend on how many there
-    are; no p-value is then below the number of pairs / (permutations + 1), so take enough permutations. With `groups`,
-    one label per item, whole groups are swapped.
+    p-value is that of `permute_both(better, worse, truth)`; all pairs share their swaps, so that it does not depend on
+    the order of items. All pairs are one family: by default its p-values are corrected by max-T, whose statistics are
+    differences in standard deviations of what the swaps give. With Holm's correction no p-value is below the number of
+    pairs / (permutations + 1). With `groups`, one label per item, whole groups are swapped.
     """
     _check_options(kind, permutations, alpha, correct)
     metrics, truth = _checked(values, truth)
@@ -72,20 +71,28 @@ def compare_metrics(
     scaled = {name: on_one_scale(row, kind) for name, row in metrics.items()}
     names = sorted(found, key=lambda name: (-found[name], name))
     pairs = list(combinations(range(len(names)), 2))
-    reached = np.ones(len(pairs))
+    drawn: list[Array] = []
     numbers = None if groups is None else group_numbers(groups, len(truth))
     for swaps in draw_swaps(len(truth) if numbers is None else int(numbers.max()) + 1, permutations, seed):
-        for place, (better, worse) in enumerate(pairs):
-            one, other = names[better], names[worse]
-            difference = found[one] - found[other]
-            reached[place] += count_reached(scaled[one], scaled[other], truth, kind, swaps, difference, numbers)
-    pair_p = reached / (permutations + 1)
-    if correct == "holm":
-        pair_p = holm(pair_p)
+        block = [swapped(scaled[names[i]], scaled[names[j]], truth, kind, swaps, numbers) for i, j in pairs]
+        drawn.append(np.stack(block, axis=1))
+    differences = np.array([found[names[i]] - found[names[j]] for i, j in pairs])
+    pair_p = _corrected(differences, np.concatenate(drawn), correct)
     p = np.ones((len(names), len(names)))
     for (better, worse), value in zip(pairs, pair_p, strict=True):
         p[better, worse] = p[worse, better] = value
     return MetricComparison(names, [found[name] for name in names], p, cluster(p, alpha), kind, alpha, correct)
+
+
+def _corrected(differences: Array, drawn: Array, correct: Correction) -> Array:
+    """p-values of the differences of pairs, from those that each permutation gives (permutations x pairs)."""
+    if correct == "max-t":
+        spread = np.sqrt(np.nanmean(np.square(drawn), axis=0))
+        spread = np.where(spread > 0, spread, 1.0)
+        return max_t(differences / spread, [np.nan_to_num(drawn / spread)])[0]
+    reached = np.count_nonzero(np.abs(drawn) >= np.abs(differences) - 1e-12, axis=0)
+    p: Array = (reached + 1) / (len(drawn) + 1)
+    return holm(p) if correct == "holm" else p
 
 
 def cluster(p: Array, alpha: float) -> list[int]:
@@ -128,8 +135,8 @@ def _checked(values: Mapping[str, Array], truth: Array) -> tuple[dict[str, Array
 def _check_options(kind: str, permutations: int, alpha: float, correct: str) -> None:
     if kind not in ("pearson", "spearman", "kendall"):
         raise UnknownName.among("correlation", kind, ("pearson", "spearman", "kendall"))
-    if correct not in ("none", "holm"):
-        raise UnknownName.among("correction", correct, ("none", "holm"))
+    if correct not in get_args(Correction):
+        raise UnknownName.among("correction", correct, get_args(Correction))
     if not 0 < alpha < 1:
         raise OptionError(f"an alpha of {alpha:g}; expected a number between 0 and 1, such as 0.05")
     if permutations < 100:

@@ -25,6 +25,7 @@ Statistic = Literal["pearson", "spearman", "kendall", "oca", "oca-both"]
 Weighted = Callable[[Array, Array, Array], Array]
 
 _WEIGHTS_AT_ONCE = 500_000
+_NEARLY_ONE = 0.9999
 
 
 @dataclass(frozen=True)
@@ -175,13 +176,37 @@ def bootstrap_intervals(
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Array:
-    """The interval of each of many metrics (metrics x items): what `bootstrap` gives for it alone, low and high.
+    """The interval of each of many metrics (metrics x items), low and high.
 
-    With `groups`, one label per item, whole groups are drawn: items of one group are not independent.
+    Of correlations, `fisher_interval`; of accuracies, percentiles. With `groups`, one label per item, whole groups are
+    drawn: items of one group are not independent.
     """
     check_level(confidence, resamples)
     found = resampled(values, truth, statistic, groups=groups, resamples=resamples, seed=seed)
-    return np.array([percentiles(row, confidence) for row in found])
+    if statistic not in _KINDS:
+        return np.array([percentiles(row, confidence) for row in found])
+    units = np.shape(values)[1] if groups is None else len(np.unique(groups))
+    plain = np.ones((1, np.shape(values)[1]))
+    known = [float(_KINDS[statistic](np.asarray(row, float), np.asarray(truth, float), plain)[0]) for row in values]
+    return np.array([fisher_interval(r, row, units, confidence) for r, row in zip(known, found, strict=True)])
+
+
+def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
+    """The interval of a correlation from its values in resamples: Student's t on Fisher's scale.
+
+    Percentiles cover 86 to 90 % of binary truths at ten items; this interval covers 93 % or more (docs/statistics.md).
+    """
+    from scipy.special import stdtrit
+
+    real = drawn[~np.isnan(drawn)]
+    if len(real) < 2 or np.isnan(value):
+        return nan, nan
+    if abs(value) >= _NEARLY_ONE:
+        return percentiles(drawn, confidence)
+    moved = np.arctanh(np.clip(real, -_NEARLY_ONE, _NEARLY_ONE))
+    half = float(stdtrit(max(1, units - 2), (1 + confidence) / 2)) * float(moved.std(ddof=1))
+    centre = float(np.arctanh(value))
+    return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 
 
 def resampled(

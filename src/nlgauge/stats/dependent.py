@@ -107,7 +107,8 @@ def permute_both(
         raise DataError("a truth that is constant; expected one that varies between items")
     size = len(truth) if numbers is None else int(numbers.max()) + 1
     reached = 1 + sum(
-        count_reached(*pair, truth, kind, swaps, value, numbers) for swaps in draw_swaps(size, permutations, seed)
+        int(np.count_nonzero(np.abs(swapped(*pair, truth, kind, swaps, numbers)) >= abs(value) - 1e-12))
+        for swaps in draw_swaps(size, permutations, seed)
     )
     return Difference(value, p=reached / (permutations + 1))
 
@@ -139,10 +140,10 @@ def on_one_scale(values: Array, kind: Kind) -> Array:
     return z_scores
 
 
-def count_reached(
-    first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, value: float, groups: Array | None = None
-) -> int:
-    """How many rows of swaps give a difference of correlations at least as large as `value`, in either direction.
+def swapped(
+    first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, groups: Array | None = None
+) -> Array:
+    """The difference of correlations in each row of swaps.
 
     Items are sorted by the truth and then by the metrics, so that their order does not matter. `groups` are numbers of
     groups, and a column of swaps is then a group's.
@@ -151,8 +152,8 @@ def count_reached(
     first, second, truth = first[order], second[order], truth[order]
     if groups is not None:
         swaps = np.ascontiguousarray(swaps[:, groups[order]])
-    swapped = {"pearson": _swapped_pearson, "spearman": _swapped_spearman, "kendall": _swapped_kendall}[kind]
-    return int(np.count_nonzero(np.abs(swapped(first, second, truth, swaps)) >= abs(value) - 1e-12))
+    differences = {"pearson": _swapped_pearson, "spearman": _swapped_spearman, "kendall": _swapped_kendall}[kind]
+    return differences(first, second, truth, swaps)
 
 
 def _by_truth(first: Array, second: Array, truth: Array) -> tuple[Array, Array, Array]:
