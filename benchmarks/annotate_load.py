@@ -26,10 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
-from nlgauge.annotate.database.store import Snapshot, StudySettings
+from nlgauge.annotate.database.records import Snapshot
 from nlgauge.annotate.exporting import ratings
 from nlgauge.annotate.pages.signing import read_secret, sign_link
 from nlgauge.annotate.serving import opened_store, secret_file
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import Item, Unit
 from nlgauge.data.human.forms import load_form
 

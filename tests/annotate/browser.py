@@ -17,7 +17,8 @@ from zlib import crc32
 import pytest
 import uvicorn
 
-from nlgauge.annotate.database.store import Store, Study
+from nlgauge.annotate.database.records import Study
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.signing import sign_link
 from nlgauge.data.human.forms import Form, FormQuestion, load_form

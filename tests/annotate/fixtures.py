@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from nlgauge.annotate.answers import questions_for
+from nlgauge.annotate.database.records import Lease, Rater, Study
 from nlgauge.annotate.database.schema import connect, migrate
-from nlgauge.annotate.database.store import Lease, Rater, Store, Study
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.units import Unit
 from nlgauge.data.human.forms import Form
 

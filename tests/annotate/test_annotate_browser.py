@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import spearmanr
 
-from nlgauge.annotate.database.store import Study, StudySettings
+from nlgauge.annotate.database.records import Study
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import make_units
 from nlgauge.cli.main import app
 from nlgauge.data.human.forms import form_names, load_form

@@ -27,9 +27,10 @@ from nlgauge.annotate.crowd import (
     write_mturk,
 )
 from nlgauge.annotate.crowd_template import as_html, read_answers, shown_unit, unit_name
-from nlgauge.annotate.database.records import hashed_id, pseudonym
-from nlgauge.annotate.database.store import Lease, Store, Study, StudySettings
+from nlgauge.annotate.database.records import Lease, Study, hashed_id, pseudonym
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.exporting import ratings
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import make_units
 from nlgauge.data.human.crowd import HUSE_WORDS, read_crowd
 from nlgauge.data.human.forms import load_form

@@ -16,10 +16,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from nlgauge.annotate.database.store import Lease, Rater, Store, Study, StudySettings
+from nlgauge.annotate.database.records import Lease, Rater, Study
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.security import allows
 from nlgauge.annotate.pages.signing import sign_link
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.errors import OptionError
 from tests.annotate.fixtures import opened
 from tests.annotate.test_annotate_store import FORM, finish, units

@@ -17,12 +17,14 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from nlgauge.annotate.answers import missing_answers
+from nlgauge.annotate.database.records import Lease, Study
 from nlgauge.annotate.database.schema import connect, migrate
-from nlgauge.annotate.database.store import Lease, Store, Study, StudySettings
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.rendering import shown, word_spans
 from nlgauge.annotate.pages.researcher import Boards
 from nlgauge.annotate.pages.signing import sign_link
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import Item, Kind, Unit, order_for
 from nlgauge.data.human.forms import Form, form_names, load_form
 

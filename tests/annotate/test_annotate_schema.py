@@ -14,9 +14,10 @@ from fastapi.routing import APIRoute
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nlgauge.annotate.database.store import Lease, StudySettings
+from nlgauge.annotate.database.records import Lease
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.signing import RaterSession, ResearcherSession, VisitorSession, csrf_token, sign
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import Item, Unit
 from nlgauge.data.human.forms import load_form
 from tests.annotate.fixtures import opened

@@ -25,10 +25,11 @@ from alembic.migration import MigrationContext
 
 from nlgauge.annotate.database import schema
 from nlgauge.annotate.database.assignment import GRACE_SECONDS
-from nlgauge.annotate.database.records import hashed_id, pseudonym
+from nlgauge.annotate.database.records import Finished, Lease, Rater, Rejected, Study, hashed_id, pseudonym
 from nlgauge.annotate.database.schema import connect, migrate
-from nlgauge.annotate.database.store import Finished, Lease, Rater, Rejected, Store, Study, StudySettings
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.exporting import ratings
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import Item, Kind, Unit
 from nlgauge.data.human.forms import Choice, Form, FormQuestion, Shape, Step
 from nlgauge.data.human.ratings import read_ratings

@@ -62,7 +62,26 @@ def check_answer(form: Form, question: str, item: str, value: Any, unit: Unit) -
             f"question '{question}' about '{item[:60]}'; expected an item of this assignment: "
             f"{', '.join(map(repr, known[:3]))}{', …' if len(known) > 3 else ''}"
         )
-    return _checked(asked, value, unit, item)
+    ids = [one.id for one in unit.items]
+    match asked.widget:
+        case "scale" | "number":
+            (low, high), number = asked.bounds, _whole(value)
+            if number is None or not low <= number <= high:
+                _refuse(asked, value, f"a whole number from {low} to {high}")
+            return number
+        case "choice" if asked.among:
+            return value if value in ids else _refuse(asked, value, f"one of the items {', '.join(ids)[:200]}")
+        case "choice":
+            number, values = _whole(value), [one.value for one in asked.values]
+            return number if number in values else _refuse(asked, value, f"one of {', '.join(map(str, values))}")
+        case "ranking":
+            if not isinstance(value, list) or sorted(map(str, value)) != sorted(ids):
+                _refuse(asked, value, f"a list with each of the {len(ids)} items once")
+            return list(map(str, value))
+        case "text":
+            return _checked_text(asked, value)
+        case "span":
+            return _checked_spans(asked, value, next(one.texts[0] for one in unit.items if one.id == item))
 
 
 def ratings_of(form: Form, question: str, item: str, value: Any, unit: Unit) -> list[Rated]:
@@ -103,29 +122,6 @@ def _whole(value: Any) -> int | None:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value if type(value) is int else None
-
-
-def _checked(question: FormQuestion, value: Any, unit: Unit, item: str) -> Any:
-    ids = [one.id for one in unit.items]
-    match question.widget:
-        case "scale" | "number":
-            (low, high), number = question.bounds, _whole(value)
-            if number is None or not low <= number <= high:
-                _refuse(question, value, f"a whole number from {low} to {high}")
-            return number
-        case "choice" if question.among:
-            return value if value in ids else _refuse(question, value, f"one of the items {', '.join(ids)[:200]}")
-        case "choice":
-            number, known = _whole(value), [one.value for one in question.values]
-            return number if number in known else _refuse(question, value, f"one of {', '.join(map(str, known))}")
-        case "ranking":
-            if not isinstance(value, list) or sorted(map(str, value)) != sorted(ids):
-                _refuse(question, value, f"a list with each of the {len(ids)} items once")
-            return list(map(str, value))
-        case "text":
-            return _checked_text(question, value)
-        case "span":
-            return _checked_spans(question, value, next(one.texts[0] for one in unit.items if one.id == item))
 
 
 def _checked_text(question: FormQuestion, value: Any) -> str:

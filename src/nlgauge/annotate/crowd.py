@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, timezone
+from dataclasses import asdict, dataclass, replace
+from email.utils import mktime_tz, parsedate_tz
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -28,7 +29,6 @@ from nlgauge.annotate.crowd_template import (
 )
 from nlgauge.annotate.database.records import DONE, Key, Rater, Snapshot, Study, hashed_id
 from nlgauge.annotate.database.store import Store
-from nlgauge.annotate.rules import MANUAL
 from nlgauge.annotate.units import Unit
 from nlgauge.data.human.crowd import HUSE_WORDS, read_crowd
 from nlgauge.data.human.forms import Form, Shape
@@ -54,9 +54,9 @@ _PROLIFIC_STATUSES = ("APPROVED", "AWAITING REVIEW", "ACTIVE", "RESERVED", *_PRO
 _PROLIFIC_IDS = ("Participant id", "Submission id")
 _GUARD = re.compile(r"'(?=[=+\-@\t\r])")
 _NOTHING = ("", "{}")
-_HOURS = {"PST": -8, "PDT": -7, "UTC": 0, "GMT": 0}
-_TIME = re.compile(r"\w{3} (?P<month>\w{3}) (?P<rest>\d{1,2} \d\d:\d\d:\d\d) (?P<zone>[A-Z]{3}) (?P<year>\d{4})")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_TIME = re.compile(
+    r"\w{3} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{1,2} \d\d:\d\d:\d\d (PST|PDT|UTC|GMT) \d{4}"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,11 +91,11 @@ def write_mturk(snapshot: Snapshot, folder: Path, *, address: str = "") -> list[
     external = external_question(address) if address else ""
     files = make_hits(snapshot)
     written = []
-    for number, file in enumerate(files, 1):
+    for number, (table, template) in enumerate(files, 1):
         mark = f"-{number}" if len(files) > 1 else ""
         hits, page = folder / f"hits{mark}.csv", folder / f"template{mark}.html"
-        write_table(file.hits, hits)
-        write_text(page, file.template)
+        write_table(table, hits)
+        write_text(page, template)
         written += [hits, page]
     if external:
         write_text(folder / "external_question.xml", external)
@@ -108,13 +108,12 @@ def import_mturk(store: Store, study: Study, path: str | Path, *, who: str = "cl
 
     Each answer has its own column, or all are in `Answer.taskAnswers` if the page was put into a crowd-form.
     """
-    frame, origin = read_cells(path)
-    _require_columns(frame, (_WORKER, _SECONDS, "Input.unit"), origin, "the results of HITs that NLGauge wrote")
+    needed = (_WORKER, _SECONDS, "Input.unit")
+    table, origin = _read_rows(path, needed, "the results of HITs that NLGauge wrote")
     known = {unit_name(one): one for one in store.snapshot(study).units}
-    answers = [name for name in frame.columns if name.startswith("Answer.")]
     rows = []
-    for row, cells in enumerate(_rows(frame)):
-        if not cells[_WORKER] and not any(cells[name] for name in answers):
+    for row, cells in enumerate(table):
+        if not cells[_WORKER] and not any(cell for name, cell in cells.items() if name.startswith("Answer.")):
             continue
         one = known.get(cells["Input.unit"])
         if one is None:
@@ -130,7 +129,7 @@ def import_mturk(store: Store, study: Study, path: str | Path, *, who: str = "cl
         except DataError as error:
             raise origin.error(row, error.message, error.column) from error
         rows.append(_work(store, cells, row, origin, one.id, found))
-    return _submit(store, study, "mturk", rows, origin, who)
+    return _submit(store, study, rows, origin, who)
 
 
 def crowd_units(path: str | Path, form: Form) -> tuple[Items, Shape]:
@@ -149,8 +148,7 @@ def import_huse(store: Store, study: Study, path: str | Path, *, who: str = "cli
     if study.form.name != FORM_OF_HUSE:
         raise OptionError(f"study '{study.name}' uses the form '{study.form.name}'; expected '{FORM_OF_HUSE}'")
     _, ratings = read_crowd(path, statuses=None, words={word: value - 1 for word, value in HUSE_WORDS.items()})
-    frame, origin = read_cells(path)
-    _require_columns(frame, (_WORKER, _SECONDS), origin, "a crowd export with times")
+    table, origin = _read_rows(path, (_WORKER, _SECONDS), "a crowd export with times")
     units = {item.id: one for one in store.snapshot(study).units for item in one.unit.items}
     answers: dict[int, dict[Key, Any]] = {}
     for line, (item, question, value) in zip(
@@ -161,7 +159,7 @@ def import_huse(store: Store, study: Study, path: str | Path, *, who: str = "cli
         answers.setdefault(int(line), {})[item, question] = value
     lines = [] if origin.lines is None else [int(line) for line in origin.lines]
     rows = []
-    for row, cells in enumerate(_rows(frame)):
+    for row, cells in enumerate(table):
         given = answers.get(lines[row])
         if given is None:
             continue
@@ -175,7 +173,7 @@ def import_huse(store: Store, study: Study, path: str | Path, *, who: str = "cli
         one = units[next(iter(given))[0]]
         checked = {key: check_answer(study.form, key[1], key[0], value, one.unit) for key, value in given.items()}
         rows.append(_work(store, cells, row, origin, one.id, checked))
-    return _submit(store, study, "mturk", rows, origin, who)
+    return _submit(store, study, rows, origin, who)
 
 
 def prolific_addresses(study: Study, entrance: str) -> tuple[str, str]:
@@ -196,12 +194,11 @@ def import_prolific(store: Store, study: Study, path: str | Path, *, who: str = 
     Rejected, returned, overdue and screened-out submissions are rejected here with all their work, each with its
     reason; people who never opened the study are left out.
     """
-    frame, origin = read_cells(path)
-    _require_columns(frame, ("Participant id", "Status"), origin, "submissions as Prolific exports them")
+    table, origin = _read_rows(path, ("Participant id", "Status"), "submissions as Prolific exports them")
     key = store.export_key(study.name, who)
     known = {rater.hashed_id: rater for rater in store.snapshot(study).raters}
     found = []
-    for row, cells in enumerate(_rows(frame)):
+    for row, cells in enumerate(table):
         status = cells["Status"].upper().replace("-", " ")
         if status not in _PROLIFIC_STATUSES:
             expected = ", ".join(_PROLIFIC_STATUSES)
@@ -214,7 +211,7 @@ def import_prolific(store: Store, study: Study, path: str | Path, *, who: str = 
         about = {name: value for name, value in cells.items() if name not in _PROLIFIC_IDS and value}
         store.join(study, "prolific", cells["Participant id"], {**rater.platform_data, **about})
         if status in _PROLIFIC_REASONS and rater.state != "rejected":
-            store.reject(rater_id=rater.id, rule=MANUAL, reason=_PROLIFIC_REASONS[status], who=who)
+            store.reject(rater_id=rater.id, reason=_PROLIFIC_REASONS[status], who=who)
             rejected += 1
     result = Imported(raters=len({rater.id for rater, _, _ in found}), new=0, rejected=rejected, known=len(found))
     _note(store, study, "prolific", origin, result, who)
@@ -228,19 +225,17 @@ IMPORTS: Mapping[str, Callable[..., Imported]] = {
 }
 
 
-def _rows(frame: pl.DataFrame) -> list[dict[str, str]]:
+def _read_rows(path: str | Path, needed: Sequence[str], what: str) -> tuple[list[dict[str, str]], Origin]:
     """Cells without outer spaces and without the apostrophe before a formula; placeholders become empty."""
+    frame, origin = read_cells(path)
+    if missing := [name for name in needed if name not in frame.columns]:
+        found = [name for name in frame.columns if not name.startswith(("Input.", "Answer."))]
+        raise no_such_column(missing[0], found, file=origin.file, advice=f"expected {what}")
     rows = []
     for cells in frame.iter_rows(named=True):
         plain = {name: _GUARD.sub("", str(value or "").strip(), count=1) for name, value in cells.items()}
         rows.append({name: "" if value in _NOTHING else value for name, value in plain.items()})
-    return rows
-
-
-def _require_columns(frame: pl.DataFrame, names: Sequence[str], origin: Origin, what: str) -> None:
-    if missing := [name for name in names if name not in frame.columns]:
-        found = [name for name in frame.columns if not name.startswith(("Input.", "Answer."))]
-        raise no_such_column(missing[0], found, file=origin.file, advice=f"expected {what}")
+    return rows, origin
 
 
 def _work(
@@ -268,13 +263,8 @@ def _work(
 
 def _time(text: str) -> float | None:
     """A time as Mechanical Turk writes it, `Thu Nov 08 14:34:33 PST 2018`, in UTC seconds; None for other formats."""
-    match = _TIME.fullmatch(text)
-    if match is None or match["zone"] not in _HOURS or match["month"] not in _MONTHS:
-        return None
-    zone = timezone(timedelta(hours=_HOURS[match["zone"]]))
-    month = _MONTHS.index(match["month"]) + 1
-    plain = datetime.strptime(f"{match['year']} {month} {match['rest']}", "%Y %m %d %H:%M:%S")
-    return plain.replace(tzinfo=zone).astimezone(UTC).timestamp()
+    read = parsedate_tz(text[4:]) if _TIME.fullmatch(text) else None
+    return None if read is None else float(mktime_tz(read))
 
 
 def _without_repeats(rows: Sequence[_Work], origin: Origin) -> list[_Work]:
@@ -292,7 +282,7 @@ def _without_repeats(rows: Sequence[_Work], origin: Origin) -> list[_Work]:
     return sorted(first.values(), key=lambda one: (one.at, one.line))
 
 
-def _submit(store: Store, study: Study, platform: str, rows: Sequence[_Work], origin: Origin, who: str) -> Imported:
+def _submit(store: Store, study: Study, rows: Sequence[_Work], origin: Origin, who: str) -> Imported:
     once = _without_repeats(rows, origin)
     if not once:
         raise DataError("the file has no answers; expected at least one assignment", file=origin.file)
@@ -300,15 +290,15 @@ def _submit(store: Store, study: Study, platform: str, rows: Sequence[_Work], or
     raters: dict[str, Rater] = {}
     new = rejected = 0
     for one in once:
-        then = Store(store.engine, _clock(one.at))
+        then = Store(store.engine, now=partial(float, one.at))
         if one.worker not in raters:
-            raters[one.worker] = then.join(study, platform, one.worker)
+            raters[one.worker] = then.join(study, "mturk", one.worker)
         rater = raters[one.worker]
         taken = store.take_unit(study, rater, one.unit_id, one.at - one.seconds)
-        assignment, state = taken.id, str(taken.state)
+        assignment, state, reason = taken.id, str(taken.state), ""
         if state == "leased":
             new += 1
-            state = _answer(store, then, study, rater, assignment, one, units[one.unit_id], who)
+            state, reason = _answer(then, study, rater, assignment, one, units[one.unit_id])
             rejected += state == "rejected"
         elif store.answers(assignment) != one.answers:
             raise DataError(
@@ -317,37 +307,26 @@ def _submit(store: Store, study: Study, platform: str, rows: Sequence[_Work], or
                 file=origin.file,
                 line=one.line,
             )
-        if one.refused and state in DONE:
-            store.reject(assignment_id=assignment, rule=MANUAL, reason=one.refused, who=who)
+        if reason := reason or (one.refused if state in DONE else ""):
+            store.reject(assignment_id=assignment, reason=reason, who=who)
             rejected += 1
     result = Imported(raters=len(raters), new=new, rejected=rejected, known=len(rows) - new)
-    _note(store, study, platform, origin, result, who)
+    _note(store, study, "mturk", origin, result, who)
     return result
 
 
-def _clock(time: float) -> Callable[[], float]:
-    return lambda: time
-
-
-def _answer(
-    store: Store, then: Store, study: Study, rater: Rater, assignment: int, one: _Work, unit: Unit, who: str
-) -> str:
-    """Save and submit the answers, or reject them if some are missing; returns the new state."""
+def _answer(then: Store, study: Study, rater: Rater, assignment: int, one: _Work, unit: Unit) -> tuple[str, str]:
+    """Save the answers, and submit them if none is missing; returns the state, and a reason to reject the work."""
     then.save_all(assignment, rater.id, one.answers)
     if missing := missing_answers(study.form, unit, one.answers):
         item, question = missing[0]
-        reason = f"no answer to '{question}'{f' of {item}' if item else ''}, and {len(missing) - 1} more are missing"
-        store.reject(assignment_id=assignment, rule=MANUAL, reason=reason, who=who)
-        return "rejected"
+        about = f" of {item}" if item else ""
+        return "leased", f"no answer to '{question}'{about}, and {len(missing) - 1} more are missing"
     outcome = then.submit(assignment, rater.id, one.seconds)
-    if outcome.state in DONE and outcome.rater_state == "rejected":
-        reason = "the rater had been rejected before"
-        store.reject(assignment_id=assignment, rule=MANUAL, reason=reason, who=who)
-        return "rejected"
-    return outcome.state
+    was_rejected = outcome.state in DONE and outcome.rater_state == "rejected"
+    return outcome.state, "the rater had been rejected before" if was_rejected else ""
 
 
 def _note(store: Store, study: Study, platform: str, origin: Origin, result: Imported, who: str) -> None:
     details = {"study": study.name, "from": platform, "file": Path(origin.file or "").name}
-    counts = {"raters": result.raters, "new": result.new, "rejected": result.rejected, "known": result.known}
-    store.audit(who, "import", {**details, **counts})
+    store.audit(who, "import", {**details, **asdict(result)})

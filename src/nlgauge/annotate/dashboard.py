@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median, pvariance
+from typing import Any
 
 import polars as pl
 
@@ -62,11 +63,11 @@ class QuestionAgreement:
     """Krippendorff's alpha of one question with its interval; if there is none, `reason` says why."""
 
     question: str
-    alpha: float | None
-    interval: tuple[float, float] | None
-    raters: int
-    items: int
-    ratings: int
+    alpha: float | None = None
+    interval: tuple[float, float] | None = None
+    raters: int = 0
+    items: int = 0
+    ratings: int = 0
     reason: str = ""
 
 
@@ -108,11 +109,6 @@ class Cost:
     rejected: float
     to_finish: float
 
-    @property
-    def total(self) -> float:
-        """The cost of the finished study, without rejected work."""
-        return self.so_far + self.to_finish
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -134,8 +130,8 @@ class QuestionStability:
     """More raters or more items? Plans for one question (paper 1, section 6.4), and the advice."""
 
     question: str
-    plans: tuple[Plan, ...]
-    advice: str
+    plans: tuple[Plan, ...] = ()
+    advice: str = ""
     reason: str = ""
 
 
@@ -195,14 +191,14 @@ def dashboard(
         raise OptionError(f"fees of {fees:g}; expected a share of the pay, such as 0.2")
     done = progress(snapshot)
     questions = _by_question(snapshot)
-    found = {question: _agreement(table, resamples, study.seed) for question, table in questions.items()}
+    agreement = [_agreement(question, table, resamples, study.seed) for question, table in questions.items()]
     return Dashboard(
         study=study.name,
         state=snapshot.study.state,
         taken_at=snapshot.taken_at,
         progress=done,
-        agreement=tuple(_agreement_row(question, questions[question], found[question]) for question in questions),
-        raters=tuple(_rater_rows(snapshot, _correlations(list(found.values())))),
+        agreement=tuple(row for row, _ in agreement),
+        raters=tuple(_rater_rows(snapshot, _correlations([found for _, found in agreement]))),
         cost=cost(snapshot, done, fees),
         stability=tuple(_stability(question, table, repeats, study) for question, table in questions.items()),
         disagreement=tuple(disagreement(snapshot, most)),
@@ -301,35 +297,30 @@ def _by_question(snapshot: Snapshot) -> dict[str, Ratings | str]:
     return found
 
 
-def _agreement(table: Ratings | str, resamples: int, seed: int) -> Result | str:
+def _agreement(
+    question: str, table: Ratings | str, resamples: int, seed: int
+) -> tuple[QuestionAgreement, Result | None]:
     if isinstance(table, str):
-        return table
+        return QuestionAgreement(question=question, reason=table), None
+    frame = table.frame
+    counts: dict[str, Any] = {
+        "raters": frame["rater"].n_unique(),
+        "items": frame["item"].n_unique(),
+        "ratings": frame.height,
+    }
     try:
-        return AgreementStudy(leave_one_out=True, resamples=resamples, seed=seed).run(table)
+        found = AgreementStudy(leave_one_out=True, resamples=resamples, seed=seed).run(table)
     except DataError as error:
-        return error.message
+        return QuestionAgreement(question=question, reason=error.message, **counts), None
+    alpha, (low, high) = found.rows[0]["alpha"], found.rows[0]["alpha_ci"]
+    return QuestionAgreement(question=question, alpha=alpha, interval=(low, high), **counts), found
 
 
-def _agreement_row(question: str, table: Ratings | str, found: Result | str) -> QuestionAgreement:
-    frame = None if isinstance(table, str) else table.frame
-    reason = found if isinstance(found, str) else ""
-    row = {} if isinstance(found, str) else found.rows[0]
-    return QuestionAgreement(
-        question=question,
-        alpha=row.get("alpha"),
-        interval=(row["alpha_ci"][0], row["alpha_ci"][1]) if row else None,
-        raters=0 if frame is None else frame["rater"].n_unique(),
-        items=0 if frame is None else frame["item"].n_unique(),
-        ratings=0 if frame is None else frame.height,
-        reason=reason,
-    )
-
-
-def _correlations(found: Sequence[Result | str]) -> dict[str, float]:
+def _correlations(found: Sequence[Result | None]) -> dict[str, float]:
     """By pseudonym, the mean over questions of the correlation with the others."""
     given: dict[str, list[float]] = defaultdict(list)
     for one in found:
-        if isinstance(one, Result):
+        if one is not None:
             for rater, value in one.tables["raters"].select("rater", "correlation").iter_rows():
                 if value is not None:
                     given[rater].append(value)
@@ -369,11 +360,11 @@ def _rater_rows(snapshot: Snapshot, correlations: Mapping[str, float]) -> list[R
 def _stability(question: str, table: Ratings | str, repeats: int, study: Study) -> QuestionStability:
     """Draw fewer items and fewer ratings, and correlate their scores with those of all ratings."""
     if isinstance(table, str):
-        return QuestionStability(question=question, plans=(), advice="", reason=table)
+        return QuestionStability(question=question, reason=table)
     most, items = _equally_rated(table)
     if len(items) < FEWEST_ITEMS:
         reason = f"{len(items)} items have 2 ratings or more; expected at least {FEWEST_ITEMS}"
-        return QuestionStability(question=question, plans=(), advice="", reason=reason)
+        return QuestionStability(question=question, reason=reason)
     table = Ratings(table.frame.filter(pl.col("item").is_in(items)))
     scores = human_scores(table, items)[0][1]
     step, half = max(1, -(-most // _MOST_COUNTS)), max(1, most // 2)
@@ -388,17 +379,9 @@ def _stability(question: str, table: Ratings | str, repeats: int, study: Study) 
             seed=study.seed,
         ).run(pl.DataFrame({"id": items, _TRUTH: scores}))
     except DataError as error:
-        return QuestionStability(question=question, plans=(), advice="", reason=error.message)
-    plans = tuple(
-        Plan(
-            items=row["sets"],
-            ratings=row["ratings"],
-            spearman=row["spearman"],
-            spearman_sd=row["spearman_sd"],
-            stable=row["stable"],
-        )
-        for row in found.rows
-    )
+        return QuestionStability(question=question, reason=error.message)
+    same = ("ratings", "spearman", "spearman_sd", "stable")
+    plans = tuple(Plan(items=row["sets"], **{name: row[name] for name in same}) for row in found.rows)
     return QuestionStability(question=question, plans=plans, advice=_advice(plans, len(items), half))
 
 

@@ -12,15 +12,6 @@ from nlgauge.annotate.database.records import DONE, Snapshot
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import DataError, OptionError
 
-_SCHEMA = {
-    "item": pl.String,
-    "rater": pl.String,
-    "question": pl.String,
-    "value": pl.Float64,
-    "pair": pl.String,
-    "time": pl.Float64,
-}
-
 
 def ratings(
     snapshot: Snapshot,
@@ -49,7 +40,7 @@ def ratings(
         for one in snapshot.assignments
         if one.unit_id in units and (one.state in DONE or (include == "all" and one.submitted_at is not None))
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for answer in snapshot.answers:
         assignment = handed_in.get(answer.assignment_id)
         if assignment is None or answer.question not in wanted:
@@ -57,14 +48,7 @@ def ratings(
         unit = units[assignment.unit_id]
         left_out = set() if added else {item.id for item in unit.items if item.id.endswith(f"#{item.role}")}
         rows += [
-            {
-                "item": rated.item,
-                "rater": names[assignment.rater_id],
-                "question": rated.question,
-                "value": rated.value,
-                "pair": rated.pair,
-                "time": answer.saved_at,
-            }
+            (rated.item, names[assignment.rater_id], rated.question, rated.value, rated.pair, answer.saved_at)
             for rated in ratings_of(form, answer.question, answer.item, answer.value, unit)
             if rated.item not in left_out
         ]
@@ -73,6 +57,7 @@ def ratings(
             f"study '{snapshot.study.name}' has no {'valid ' if include == 'valid' else ''}ratings of "
             f"{', '.join(wanted) or 'any question'}; expected submitted work: wait for raters"
         )
-    frame = pl.DataFrame(rows, schema=_SCHEMA)
+    schema = {"item": pl.String, "rater": pl.String, "question": pl.String, "value": pl.Float64, "pair": pl.String}
+    frame = pl.DataFrame(rows, schema=schema | {"time": pl.Float64}, orient="row")
     has_pairs = bool((frame["pair"] != "").any())
     return Ratings(frame.with_columns(pl.col("pair").replace("", None)) if has_pairs else frame.drop("pair"))

@@ -10,7 +10,7 @@ import hashlib
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -57,17 +57,29 @@ class Work:
     own_texts: Collection[str] = ()
     other_texts: Collection[str] = ()
 
+    def tested_by(self, item: str) -> str:
+        """The rule that knows the answers about this item."""
+        if self.kind != "normal":
+            return self.kind
+        return "attention" if self.roles.get(item) == "attention" else "gold"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rule(Configured):
-    """A quality rule. `always` says that it applies whether or not a study names it."""
+    """A quality rule. `always` says that it applies whether or not a study names it.
+
+    `limits` are options with the values that they may have, as a function and in words.
+    """
 
     always: ClassVar[bool] = False
+    limits: ClassVar[tuple[tuple[str, Callable[[Any], bool], str], ...]] = ()
 
-    def require(self, holds: bool, option: str, expected: str) -> None:
-        """Refuse the value of an option."""
-        if not holds:
-            raise OptionError(f"{self.name}:{option}={getattr(self, option)}; expected {expected}", option=option)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, holds, expected in self.limits:
+            value = getattr(self, name)
+            if not holds(value):
+                raise OptionError(f"{self.name}:{name}={value}; expected {expected}", option=name)
 
 
 class AssignmentRule(Rule, ABC):
@@ -89,15 +101,15 @@ class KnownAnswers(AssignmentRule):
     least: float = option(1.0, "Share of known answers that must be right.")
     rater_after: int = option(1, "Rejections by this rule that reject the rater with all their work; 0: never.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.tolerance >= 0, "tolerance", "0 or more")
-        self.require(0 < self.least <= 1, "least", "a share above 0, at most 1")
-        self.require(self.rater_after >= 0, "rater_after", "0 or more")
+    limits = (
+        ("tolerance", lambda value: value >= 0, "0 or more"),
+        ("least", lambda value: 0 < value <= 1, "a share above 0, at most 1"),
+        ("rater_after", lambda value: value >= 0, "0 or more"),
+    )
 
     def find(self, work: Work) -> Finding | None:
         """Compare with the expected answers that this rule is about."""
-        mine = {key: value for key, value in work.expected.items() if self.is_about(work, key[0])}
+        mine = {key: value for key, value in work.expected.items() if work.tested_by(key[0]) == self.name}
         wrong = [key for key, value in mine.items() if not is_close(work.answers.get(key), value, self.tolerance)]
         if not mine or len(mine) - len(wrong) >= self.least * len(mine) - 1e-9:
             return None
@@ -113,20 +125,12 @@ class KnownAnswers(AssignmentRule):
             f"({shown}{more})",
         )
 
-    def is_about(self, work: Work, item: str) -> bool:
-        """Whether the expected answer about this item is a gold one: all are that are not for attention."""
-        return work.kind in ("normal", "gold") and work.roles.get(item, "") != "attention"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Attention(KnownAnswers):
     """Items that anybody who reads them answers right."""
 
     name: ClassVar[str] = "attention"
-
-    def is_about(self, work: Work, item: str) -> bool:
-        """Items of the role attention, and all items of a unit of that kind."""
-        return work.kind == "attention" or (work.kind == "normal" and work.roles.get(item, "") == "attention")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +141,6 @@ class Qualification(KnownAnswers):
 
     least: float = option(0.8, "Share of known answers that must be right.")
     rater_after: int = option(0, "Rejections by this rule that reject the rater with all their work; 0: never.")
-
-    def is_about(self, work: Work, item: str) -> bool:  # noqa: ARG002
-        """All items of a qualification unit."""
-        return work.kind == "qualification"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +176,10 @@ class MinTime(AssignmentRule):
     share: float = option(0.2, "Least share of the time that the form expects.")
     seconds: float | None = option(None, "Least time, instead of a share of the form's.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(0 <= self.share <= 1, "share", "a share from 0 to 1")
-        self.require(self.seconds is None or self.seconds >= 0, "seconds", "0 or more")
+    limits = (
+        ("share", lambda value: 0 <= value <= 1, "a share from 0 to 1"),
+        ("seconds", lambda value: value is None or value >= 0, "0 or more"),
+    )
 
     def find(self, work: Work) -> Finding | None:
         """Compare the time that the work took with the least."""
@@ -201,10 +201,10 @@ class StraightLining(AssignmentRule):
     answers: int = option(5, "Number of equal answers in one assignment.")
     run: int = option(0, "Number of equal answers in a row, over several assignments; 0: only within one.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.answers >= 2, "answers", "2 or more")
-        self.require(self.run == 0 or self.run >= 2, "run", "0, or 2 or more")
+    limits = (
+        ("answers", lambda value: value >= 2, "2 or more"),
+        ("run", lambda value: value == 0 or value >= 2, "0, or 2 or more"),
+    )
 
     def find(self, work: Work) -> Finding | None:
         """Look at every question with levels."""
@@ -227,13 +227,11 @@ class DuplicateText(AssignmentRule):
     words: int = option(4, "Shorter texts do not count: people may give the same short answer.")
     across: bool = option(True, "Also texts of other raters.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(self.words >= 1, "words", "1 or more")
+    limits = (("words", lambda value: value >= 1, "1 or more"),)
 
     def find(self, work: Work) -> Finding | None:
         """Look for the texts of this assignment among each other and among earlier ones."""
-        texts = {key: value for key, value in work.answers.items() if key[1] in work.texts and isinstance(value, str)}
+        texts = {key: text for key, text in work.answers.items() if key[1] in work.texts and isinstance(text, str)}
         long_enough = {key: text for key, text in texts.items() if len(normalised(text).split()) >= self.words}
         marks = {key: fingerprint(text) for key, text in long_enough.items()}
         counts = Counter(marks.values())
@@ -265,11 +263,11 @@ class CorrelationFilter(Rule):
     raters: int = option(2, "Fewest raters of an item, this one included.")
     leave_one_out: bool = option(False, "Take the mean of the others.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require(-1 <= self.below <= 1, "below", "a correlation")
-        self.require(self.items >= 3, "items", "3 or more")
-        self.require(self.raters >= 2, "raters", "2 or more")
+    limits = (
+        ("below", lambda value: -1 <= value <= 1, "a correlation"),
+        ("items", lambda value: value >= 3, "3 or more"),
+        ("raters", lambda value: value >= 2, "2 or more"),
+    )
 
     def find(
         self, rater: str, ratings: Iterable[tuple[str, str, str, float]], comparisons: Collection[str] = ()

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -25,17 +25,22 @@ if TYPE_CHECKING:
     import uvicorn
 
 DATABASE_VARIABLE = "NLGAUGE_DATABASE"
-DEFAULT_DATABASE = "annotate.db"
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8000
 
+_LISTEN_ERRORS = {
+    errno.EADDRINUSE: "port {port} is in use; stop the other program, or choose another with {name}",
+    errno.EACCES: "port {port} is reserved; expected one from 1024 on: choose another with {name}",
+    errno.EADDRNOTAVAIL: (
+        "the host '{host}' is not an address of this machine; expected 127.0.0.1, 0.0.0.0 or one of its own"
+    ),
+}
+_NOT_LISTENING = "cannot listen on {host}, port {port}: {reason}; expected a host and a port of this machine"
 _GRACEFUL_SECONDS = 10
 _THREADS = 8
 
 
 def database_address(given: str = "") -> str:
     """The database to use: the given one, else that of the environment, else a file in the working folder."""
-    return given or os.environ.get(DATABASE_VARIABLE, "") or DEFAULT_DATABASE
+    return given or os.environ.get(DATABASE_VARIABLE, "") or "annotate.db"
 
 
 @contextmanager
@@ -77,8 +82,8 @@ def rater_links(database: str, study: str, count: int, *, base_url: str, days: f
 def serve(
     database: str,
     *,
-    host: str = DEFAULT_HOST,
-    port: int = DEFAULT_PORT,
+    host: str = "127.0.0.1",
+    port: int = 8000,
     base_url: str = "",
     log_level: str = "warning",
     say: Callable[[str], None] = print,
@@ -94,7 +99,8 @@ def serve(
 
     with opened_store(database) as store, _listening(host, port) as listener:
         app = create_app(store, AppSettings(secret_file=secret_file(database), base_url=base_url))
-        address = base_url or _address(listener, host)
+        named = f"[{host}]" if ":" in host else host
+        address = base_url or f"http://{named}:{listener.getsockname()[1]}"
         for line in _welcome(store, address):
             say(line)
         config = uvicorn.Config(
@@ -158,36 +164,17 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
     except socket.gaierror as error:
         raise OptionError(f"the host '{host}' is unknown ({error.strerror}); expected one of this machine") from error
     except OSError as error:
-        raise OptionError(_listen_error(host, port, error)) from error
+        text = _LISTEN_ERRORS.get(error.errno or 0, _NOT_LISTENING)
+        reason, name = error.strerror or error, argument("port")
+        raise OptionError(text.format(host=host, port=port, reason=reason, name=name)) from error
     with listener:
         yield listener
-
-
-def _listen_error(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use; stop the other program, or choose another with {argument('port')}"
-    if error.errno == errno.EACCES:
-        return f"port {port} is reserved; expected one from 1024 on: choose another with {argument('port')}"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"the host '{host}' is not an address of this machine; expected 127.0.0.1, 0.0.0.0 or one of its own"
-    return (
-        f"cannot listen on {host}, port {port}: {error.strerror or error}; expected a host and a port of this machine"
-    )
-
-
-def _address(listener: socket.socket, host: str) -> str:
-    named = f"[{host}]" if ":" in host else host
-    return f"http://{named}:{listener.getsockname()[1]}"
 
 
 @contextmanager
 def _quiet_signals() -> Iterator[None]:
     """Ignore the signal that the server raises again after it has stopped."""
-
-    def heard(*_: Any) -> None:
-        return None
-
-    before = {number: signal.signal(number, heard) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

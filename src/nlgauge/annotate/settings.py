@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-import msgspec
-
 from nlgauge.annotate.rules import StudyRules, read_rules
 from nlgauge.configured import Options, check_that, option
 from nlgauge.errors import OptionError, argument
@@ -123,12 +121,3 @@ class StudySettings(Asking):
     def rules(self) -> StudyRules:
         """The quality rules."""
         return read_rules(self.quality)
-
-    def to_json(self) -> str:
-        """The settings as they are stored with a study."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def from_json(cls, text: str) -> StudySettings:
-        """Stored settings."""
-        return msgspec.json.decode(text, type=cls)

@@ -91,12 +91,8 @@ def make_units(
     rows = _rows(table, shape)
     made = _normal_units(rows, shape, seed, negatives, apart, smaller_last)
     units = [_unit("normal", items) for items in made]
-    others: list[tuple[Kind, Table | None]] = [
-        ("gold", gold),
-        ("attention", attention),
-        ("qualification", qualification),
-    ]
-    for kind, known in others:
+    others: dict[Kind, Table | None] = {"gold": gold, "attention": attention, "qualification": qualification}
+    for kind, known in others.items():
         if known is not None:
             try:
                 units += _known_units(form, known, shape, kind)

@@ -38,7 +38,11 @@ class Researchers(schema.Database):
         """Create a researcher, or set a new password, which ends their sessions."""
         if not name or not name.isprintable() or len(name) > 200:
             raise OptionError(f"a researcher named {name[:60]!r}; expected 1 to 200 printable characters")
-        hashed = hash_password(password)
+        if not FEWEST_CHARACTERS <= len(password) <= _LONGEST_PASSWORD:
+            raise OptionError(
+                f"a password of {len(password)} characters; expected {FEWEST_CHARACTERS} to {_LONGEST_PASSWORD}"
+            )
+        hashed = _hasher.hash(password)
         with self._write() as connection:
             made = self.insert(schema.researcher).values(name=name, password_hash=hashed, created_at=self.now())
             changed = {"password_hash": hashed}
@@ -58,7 +62,7 @@ class Researchers(schema.Database):
         if not is_right(hashed, password):
             return LoginOutcome(passed=False)
         with self._write() as connection:
-            pass_attempt(connection, attempt)
+            connection.execute(schema.change(schema.login_attempt, attempt, passed=True))
             self._note(connection, name, "log in", {"address": address})
         return LoginOutcome(passed=True)
 
@@ -71,11 +75,9 @@ class Researchers(schema.Database):
     def has_session(self, name: str, nonce: str) -> bool:
         """Whether the session has begun and not ended."""
         table = schema.researcher_session.c
-        query = sa.select(table.nonce).where(
-            table.nonce == nonce, table.name == name, table.ended_at.is_(None), table.expires_at >= self.now()
-        )
+        is_open = (table.nonce == nonce, table.name == name, table.ended_at.is_(None), table.expires_at >= self.now())
         with self._read() as connection:
-            return connection.execute(query).first() is not None
+            return schema.has(connection, *is_open)
 
     def end_session(self, nonce: str) -> None:
         """Log a researcher out on every server, even with a copied cookie."""
@@ -102,15 +104,6 @@ class Researchers(schema.Database):
         connection.execute(sa.insert(schema.audit).values(**values))
 
 
-def hash_password(password: str) -> str:
-    """The argon2 hash of a password of sufficient length."""
-    if not FEWEST_CHARACTERS <= len(password) <= _LONGEST_PASSWORD:
-        raise OptionError(
-            f"a password of {len(password)} characters; expected {FEWEST_CHARACTERS} to {_LONGEST_PASSWORD}"
-        )
-    return _hasher.hash(password)
-
-
 def is_right(password_hash: str | None, password: str) -> bool:
     """Whether the password matches; takes the same time for an unknown researcher."""
     if len(password) > _LONGEST_PASSWORD:
@@ -122,7 +115,7 @@ def is_right(password_hash: str | None, password: str) -> bool:
 
 
 def begin_attempt(connection: Connection, name: str, address: str, at: float) -> tuple[float, int]:
-    """The seconds to wait, or the id of the attempt, which counts as failed until `pass_attempt`.
+    """The seconds to wait, or the id of the attempt, which counts as failed until it is marked as passed.
 
     Attempts are counted before the password is checked, in serial transactions, so that parallel attempts gain
     nothing. Refused attempts do not count, so that nobody can lock a researcher out by repeated attempts.
@@ -140,12 +133,6 @@ def begin_attempt(connection: Connection, name: str, address: str, at: float) ->
         return wait, 0
     made = sa.insert(table).values(name=name, address=address, at=at).returning(table.c.id)
     return 0.0, int(connection.execute(made).scalar_one())
-
-
-def pass_attempt(connection: Connection, attempt: int) -> None:
-    """Record that the password was right."""
-    table = schema.login_attempt
-    connection.execute(sa.update(table).where(table.c.id == attempt).values(passed=True))
 
 
 def _wait(connection: Connection, whose: list[sa.ColumnElement[bool]], at: float, free: int, longest: float) -> float:

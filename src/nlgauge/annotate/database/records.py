@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -27,6 +27,12 @@ TAKEN = ("leased", "submitted", "valid")
 DONE = ("submitted", "valid")
 
 _Record = TypeVar("_Record", bound="DataclassInstance")
+
+# The form and the settings of a study never change.
+_FROM_JSON: Mapping[str, Callable[[str], Any]] = {
+    "form": lru_cache(maxsize=64)(Form.from_json),
+    "settings": lru_cache(maxsize=64)(msgspec.json.Decoder(StudySettings).decode),
+}
 
 
 @dataclass(frozen=True)
@@ -205,42 +211,17 @@ class Snapshot:
                 raise DataError(f"no {kind} {number} in study '{self.study.name}'; expected one of its own")
 
 
-def record(kind: type[_Record], row: Row[Any]) -> _Record:
+def record(kind: type[_Record], row: Row[Any], prefix: str = "") -> _Record:
     """A row as a frozen record: columns that end in `_json` are decoded and renamed."""
-    values = {}
+    columns, values = row._mapping, {}
     for one in fields(kind):
-        mapping = row._mapping
-        if one.name in mapping:
-            values[one.name] = mapping[one.name]
+        name = prefix + one.name
+        if name in columns:
+            values[one.name] = columns[name]
         else:
-            stored = {"platform_data": "platform_json"}.get(one.name, f"{one.name}_json")
-            values[one.name] = msgspec.json.decode(mapping[stored])
+            stored = {"platform_data": "platform_json"}.get(name, f"{name}_json")
+            values[one.name] = _FROM_JSON.get(one.name, msgspec.json.decode)(columns[stored])
     return kind(**values)
-
-
-def study_of(row: Row[Any]) -> Study:
-    """A study from its row."""
-    return Study(
-        row.id,
-        row.name,
-        form_of(row.form_json),
-        settings_of(row.settings_json),
-        row.state,
-        row.seed,
-        row.created_at,
-    )
-
-
-@lru_cache(maxsize=64)
-def form_of(text: str) -> Form:
-    """A stored form; forms never change once a study has them."""
-    return Form.from_json(text)
-
-
-@lru_cache(maxsize=64)
-def settings_of(text: str) -> StudySettings:
-    """Stored settings; they never change either."""
-    return StudySettings.from_json(text)
 
 
 def unit_of(row: Row[Any]) -> Unit:
@@ -256,11 +237,6 @@ def unit_values(unit: Unit) -> dict[str, Any]:
         "content_json": encode({"context": unit.context, "items": unit.items}),
         "expected_json": encode(unit.expected),
     }
-
-
-def expected_of(unit: Unit) -> dict[Key, Any]:
-    """The known answers of a unit, by (item, question)."""
-    return {(item, question): value for item, known in unit.expected.items() for question, value in known.items()}
 
 
 def encode(value: Any) -> str:

@@ -20,12 +20,8 @@ metadata = sa.MetaData()
 
 _BUSY_SECONDS = 30
 _CONNECT_SECONDS = 10
+_ADDRESSES = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 _MIGRATION_LOCK = 7_310_155
-
-
-def now() -> float:
-    """Seconds since 1970, UTC, by the server's clock."""
-    return time.time()
 
 
 def _key() -> sa.Column[int]:
@@ -266,7 +262,7 @@ class Database:
     writers of other processes wait there.
     """
 
-    def __init__(self, engine: Engine, now: Callable[[], float] = now) -> None:
+    def __init__(self, engine: Engine, now: Callable[[], float] = time.time) -> None:
         self.engine, self.now = engine, now
         self._turn: AbstractContextManager[None] = _Queue() if is_sqlite(engine) else nullcontext()
 
@@ -288,6 +284,22 @@ class Database:
             connection.begin(),
         ):
             yield connection
+
+
+def find(connection: Connection, table: sa.Table, id: int, *, lock: bool = False) -> sa.Row[Any] | None:
+    """The row with this id; with `lock`, it is held until the end of the transaction."""
+    query = sa.select(table).where(table.c.id == id)
+    return connection.execute(query.with_for_update(key_share=True) if lock else query).first()
+
+
+def has(connection: Connection, *where: sa.ColumnElement[bool]) -> bool:
+    """Whether a table has such a row."""
+    return bool(connection.execute(sa.select(sa.exists().where(*where))).scalar())
+
+
+def change(table: sa.Table, id: int, **values: Any) -> sa.Update:
+    """The change of the row with this id."""
+    return sa.update(table).where(table.c.id == id).values(**values)
 
 
 def migrate(engine: Engine) -> None:
@@ -327,17 +339,12 @@ def _read_url(url: str) -> URL:
     try:
         place = make_url(url)
     except (exc.ArgumentError, ValueError) as error:
-        raise OptionError(
-            f"the database '{url.partition(':')[0]}://…' cannot be read as an address; expected "
-            "sqlite:///FILE or postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-        ) from error
+        found = f"the database '{url.partition(':')[0]}://…' cannot be read as an address"
+        raise OptionError(f"{found}; expected {_ADDRESSES}") from error
     if place.drivername in ("postgresql", "postgres"):
         place = place.set(drivername="postgresql+psycopg")
     if place.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise OptionError(
-            f"a database of the kind '{place.drivername}'; expected sqlite:///FILE or "
-            "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-        )
+        raise OptionError(f"a database of the kind '{place.drivername}'; expected {_ADDRESSES}")
     if place.drivername == "sqlite" and place.database in (None, "", ":memory:"):
         raise OptionError("a SQLite database in memory; expected a file, since answers must outlive the server")
     return place
@@ -381,8 +388,6 @@ _MEANINGS = (
 
 def _meaning(error: exc.DBAPIError) -> str | None:
     found = str(error.orig).lower()
-    if not isinstance(error, exc.OperationalError | exc.InternalError | exc.ProgrammingError | exc.DatabaseError):
-        return None
-    if isinstance(error, exc.IntegrityError | exc.DataError):
+    if not isinstance(error, exc.DatabaseError) or isinstance(error, exc.IntegrityError | exc.DataError):
         return None
     return next((meaning for signs, meaning in _MEANINGS if any(sign in found for sign in signs)), None)

@@ -20,11 +20,9 @@ from nlgauge.annotate.database import assignment as assigning
 from nlgauge.annotate.database import logins, schema, verdicts
 from nlgauge.annotate.database.records import (
     Assignment,
-    AuditEntry,
     Finished,
     Key,
     Lease,
-    LoginOutcome,
     Rater,
     Rejected,
     SavedAnswer,
@@ -34,11 +32,9 @@ from nlgauge.annotate.database.records import (
     SubmitOutcome,
     Verdict,
     encode,
-    form_of,
     hashed_id,
     pseudonym,
     record,
-    study_of,
     unit_of,
     unit_values,
 )
@@ -48,25 +44,6 @@ from nlgauge.annotate.settings import PLATFORMS, StudySettings
 from nlgauge.annotate.units import Unit
 from nlgauge.data.human.forms import Form
 from nlgauge.errors import DataError, OptionError
-
-__all__ = [
-    "Assignment",
-    "AuditEntry",
-    "Finished",
-    "Lease",
-    "LoginOutcome",
-    "Rater",
-    "Rejected",
-    "SavedAnswer",
-    "Snapshot",
-    "Store",
-    "Study",
-    "StudySettings",
-    "StudyUnit",
-    "SubmitOutcome",
-    "Verdict",
-]
-
 
 _SECONDS_FOR_OTHERS = 20.0
 
@@ -85,19 +62,19 @@ class Store(logins.Researchers):
         for rule in settings.rules.on_assignments:
             if isinstance(rule, Mans) and rule.question:
                 form.question(rule.question)
-        at, form_json = self.now(), form.to_json()
-        form_of(form_json)
+        form_json = form.to_json()
+        Form.from_json(form_json)
+        made = sa.insert(schema.study).values(
+            name=name,
+            form_json=form_json,
+            settings_json=encode(settings),
+            seed=settings.seed,
+            secret=secrets.token_hex(32),
+            created_at=self.now(),
+        )
         with self._write() as connection:
-            values = {
-                "name": name,
-                "form_json": form_json,
-                "settings_json": settings.to_json(),
-                "seed": settings.seed,
-                "secret": secrets.token_hex(32),
-                "created_at": at,
-            }
             try:
-                row = connection.execute(sa.insert(schema.study).values(**values).returning(schema.study)).one()
+                row = connection.execute(made.returning(schema.study)).one()
             except exc.IntegrityError as error:
                 raise DataError(f"a study named '{name}' exists; expected a new name") from error
             places = random.Random(settings.seed).sample(range(len(units)), len(units))
@@ -110,7 +87,7 @@ class Store(logins.Researchers):
             plugin = {"plugin": form.plugin} if form.plugin else {}
             about = {"study": name, "form": form.name, **plugin, "units": len(units)}
             self._note(connection, who, "create study", about)
-        return study_of(row)
+        return record(Study, row)
 
     def study(self, name: str) -> Study:
         """The study of this name."""
@@ -119,23 +96,23 @@ class Store(logins.Researchers):
             known = [] if row else connection.execute(sa.select(schema.study.c.name)).scalars().all()
         if row is None:
             raise DataError(f"no study named '{name}'; found {', '.join(sorted(known)) or 'none'}")
-        return study_of(row)
+        return record(Study, row)
 
     def studies(self) -> list[Study]:
         """All studies, oldest first."""
         with self._read() as connection:
-            return [study_of(row) for row in connection.execute(sa.select(schema.study).order_by(schema.study.c.id))]
+            rows = connection.execute(sa.select(schema.study).order_by(schema.study.c.id))
+            return [record(Study, row) for row in rows]
 
     def close_study(self, name: str, who: str) -> int:
         """Close a study: its open leases expire with their answers; returns their number."""
         study = self.study(name)
         with self._write() as connection:
-            connection.execute(sa.update(schema.study).where(schema.study.c.id == study.id).values(state="closed"))
-            table = schema.assignment
-            query = sa.select(table).where(table.c.study_id == study.id, table.c.state == "leased")
-            rows = connection.execute(query.order_by(table.c.id).with_for_update(key_share=True)).all()
+            connection.execute(schema.change(schema.study, study.id, state="closed"))
+            mine = schema.assignment.c
+            rows = assigning.locked(connection, mine.study_id == study.id, mine.state == "leased")
             assigning.set_state(connection, [row.id for row in rows], "expired")
-            assigning.free_units(connection, [row.unit_id for row in rows])
+            assigning.change_taken(connection, [row.unit_id for row in rows], -1)
             self._note(connection, who, "close study", {"study": name, "open leases": len(rows)})
         return len(rows)
 
@@ -176,10 +153,9 @@ class Store(logins.Researchers):
             rater = self._join(connection, study, "direct", link, "")
             owner = rater.platform_data.get("browser")
             if owner is None:
-                table = schema.rater
                 data = encode({**rater.platform_data, "browser": browser})
-                change = sa.update(table).where(table.c.id == rater.id).values(platform_json=data)
-                return record(Rater, connection.execute(change.returning(table)).one())
+                change = schema.change(schema.rater, rater.id, platform_json=data)
+                return record(Rater, connection.execute(change.returning(schema.rater)).one())
         return rater if compare_digest(str(owner), browser) else None
 
     def _join(self, connection: Connection, study: Study, platform: str, external_id: str, data: str) -> Rater:
@@ -205,27 +181,21 @@ class Store(logins.Researchers):
     def rater(self, rater_id: int) -> Rater:
         """The rater with this id."""
         with self._read() as connection:
-            row = connection.execute(sa.select(schema.rater).where(schema.rater.c.id == rater_id)).first()
+            row = schema.find(connection, schema.rater, rater_id)
         if row is None:
             raise DataError(f"no rater {rater_id}; expected one who has joined")
         return record(Rater, row)
 
     def lease(self, study: Study, rater: Rater) -> Lease | Finished | Rejected:
         """The rater's next work: an open lease, else the unit that needs ratings most."""
-        found = self._lease(study, rater, may_expire=True)
-        if found is None:
-            self._expire(study.id)
-            found = self._lease(study, rater, may_expire=False)
-        if found is None:
-            raise AssertionError("a lease was postponed twice")
-        return found
-
-    def _lease(self, study: Study, rater: Rater, *, may_expire: bool) -> Lease | Finished | Rejected | None:
-        until = time.monotonic() + _SECONDS_FOR_OTHERS
+        until, may_expire = time.monotonic() + _SECONDS_FOR_OTHERS, True
         while True:
             try:
                 with self._write() as connection:
                     return assigning.lease(connection, study, rater.id, self.now(), may_expire=may_expire)
+            except assigning.LeasesDue:
+                self._expire(study.id)
+                until, may_expire = time.monotonic() + _SECONDS_FOR_OTHERS, False
             except assigning.OthersTaking as error:
                 if time.monotonic() > until:
                     raise DataError(
@@ -250,8 +220,7 @@ class Store(logins.Researchers):
     def save_all(self, assignment_id: int, rater_id: int, answers: Mapping[Key, Any]) -> None:
         """Save several answers by (item, question) atomically."""
         with self._write() as connection:
-            found = assigning.held(connection, assignment_id, rater_id)
-            row, study, unit = found.row, found.study, found.unit
+            row, study, unit = assigning.held(connection, assignment_id, rater_id)
             assigning.require_leased(row, self.now())
             rows = []
             for (item, question), given in answers.items():
@@ -305,8 +274,7 @@ class Store(logins.Researchers):
         at = self.now()
         with self._write() as connection:
             rater = assigning.lock_rater(connection, rater_id)
-            found = assigning.held(connection, assignment_id, rater_id)
-            row, study, unit = found.row, found.study, found.unit
+            row, study, unit = assigning.held(connection, assignment_id, rater_id)
             if rater is None or row.submitted_at is not None:
                 return verdicts.outcome(connection, assignment_id), study, row.unit_id
             assigning.require_leased(row, at)
@@ -316,14 +284,12 @@ class Store(logins.Researchers):
             most = at - row.leased_at if at >= row.leased_at else study.lease_seconds
             spent = min(max(seconds, 0.0) if math.isfinite(seconds) else 0.0, most)
             findings = study.settings.rules.find(verdicts.work_of(connection, study, row, unit, answers, spent))
-            values = {"state": "valid", "submitted_at": at, "seconds": spent}
-            table = schema.assignment
-            connection.execute(sa.update(table).where(table.c.id == row.id).values(**values))
+            connection.execute(schema.change(schema.assignment, row.id, state="valid", submitted_at=at, seconds=spent))
             for finding in findings:
                 verdicts.add_verdict(connection, rater_id, finding, at, row.id)
             if not verdicts.judge_rater(connection, study, rater, unit.kind, findings, at) and findings:
                 assigning.set_state(connection, [row.id], "rejected")
-                assigning.free_units(connection, [row.unit_id])
+                assigning.change_taken(connection, [row.unit_id], -1)
             return verdicts.outcome(connection, assignment_id), study, row.unit_id
 
     def reject(
@@ -359,7 +325,7 @@ class Store(logins.Researchers):
             raise OptionError("overruled without a reason; expected one in plain words")
         table = schema.verdict
         with self._write() as connection:
-            found = connection.execute(sa.select(table).where(table.c.id == verdict_id)).first()
+            found = schema.find(connection, table, verdict_id)
             if found is None:
                 raise DataError(f"no verdict {verdict_id}; expected one of the study's rejections")
             assigning.lock_rater(connection, found.rater_id)
@@ -415,35 +381,27 @@ class Store(logins.Researchers):
     def snapshot(self, study: Study) -> Snapshot:
         """A consistent snapshot of a study."""
         with self._read() as connection:
-            mine = schema.assignment.c.study_id == study.id
-            of_answers = schema.answer.join(schema.assignment)
-            of_verdicts = schema.verdict.join(schema.rater)
-            units = connection.execute(
-                sa.select(schema.unit).where(schema.unit.c.study_id == study.id).order_by(schema.unit.c.position)
-            ).all()
+            mine, answer = schema.assignment.c.study_id == study.id, schema.answer.c
+            units = sa.select(schema.unit).where(schema.unit.c.study_id == study.id).order_by(schema.unit.c.position)
             raters = sa.select(schema.rater).where(schema.rater.c.study_id == study.id).order_by(schema.rater.c.id)
             assignments = sa.select(schema.assignment).where(mine).order_by(schema.assignment.c.id)
-            answers = sa.select(schema.answer).select_from(of_answers).where(mine)
-            answers = answers.order_by(schema.answer.c.assignment_id, schema.answer.c.item, schema.answer.c.question)
-            found = sa.select(schema.verdict).select_from(of_verdicts).where(schema.rater.c.study_id == study.id)
+            answers = sa.select(schema.answer).join(schema.assignment).where(mine)
+            answers = answers.order_by(answer.assignment_id, answer.item, answer.question)
+            judged = sa.select(schema.verdict).join(schema.rater).where(schema.rater.c.study_id == study.id)
             return Snapshot(
-                self._study_at(connection, study.id),
-                tuple(StudyUnit(row.id, row.position, row.taken, unit_of(row)) for row in units),
+                record(Study, connection.execute(sa.select(schema.study).where(schema.study.c.id == study.id)).one()),
+                tuple(StudyUnit(row.id, row.position, row.taken, unit_of(row)) for row in connection.execute(units)),
                 tuple(record(Rater, row) for row in connection.execute(raters)),
                 tuple(record(Assignment, row) for row in connection.execute(assignments)),
                 tuple(record(SavedAnswer, row) for row in connection.execute(answers)),
-                tuple(record(Verdict, row) for row in connection.execute(found.order_by(schema.verdict.c.id))),
+                tuple(record(Verdict, row) for row in connection.execute(judged.order_by(schema.verdict.c.id))),
                 self.now(),
             )
 
     def _expire(self, study_id: int) -> int:
-        total = 0
-        while True:
+        total, ended = 0, 1
+        while ended:
             with self._write() as connection:
                 ended = assigning.expire_due(connection, study_id, self.now())
             total += ended
-            if not ended:
-                return total
-
-    def _study_at(self, connection: Connection, study_id: int) -> Study:
-        return study_of(connection.execute(sa.select(schema.study).where(schema.study.c.id == study_id)).one())
+        return total

@@ -23,13 +23,11 @@ from nlgauge.annotate.database.records import (
     Study,
     SubmitOutcome,
     Verdict,
-    expected_of,
     record,
     unit_of,
 )
 from nlgauge.annotate.quality import CorrelationFilter, Finding, Work, fingerprint
 from nlgauge.annotate.units import Unit
-from nlgauge.data.human.forms import Form
 from nlgauge.errors import DataError
 
 # Messages to raters, by rule.
@@ -57,29 +55,28 @@ def add_verdict(
 def reject_rater(connection: Connection, rater_id: int, finding: Finding, at: float) -> Verdict:
     """Reject a rater, whose row is locked, with all their work; their open leases end."""
     made = add_verdict(connection, rater_id, finding, at)
-    rows = _assignments_of(connection, rater_id)
+    rows = assigning.locked(connection, schema.assignment.c.rater_id == rater_id)
     assigning.set_state(connection, [row.id for row in rows if row.state == "leased"], "expired")
     assigning.set_state(connection, [row.id for row in rows if row.state in DONE], "rejected")
-    assigning.free_units(connection, [row.unit_id for row in rows if row.state in TAKEN])
-    _set_rater(connection, rater_id, state="rejected")
+    assigning.change_taken(connection, [row.unit_id for row in rows if row.state in TAKEN], -1)
+    connection.execute(schema.change(schema.rater, rater_id, state="rejected"))
     return made
 
 
 def reject_assignment(connection: Connection, assignment_id: int, finding: Finding, at: float) -> Verdict:
     """Reject one assignment, open or submitted."""
-    table = schema.assignment
-    whose = connection.execute(sa.select(table.c.rater_id).where(table.c.id == assignment_id)).scalar()
-    if whose is None:
+    before = schema.find(connection, schema.assignment, assignment_id)
+    if before is not None:
+        assigning.lock_rater(connection, before.rater_id)
+    row = schema.find(connection, schema.assignment, assignment_id, lock=True)
+    if row is None:
         raise DataError(f"no assignment {assignment_id}; expected one of the study's")
-    assigning.lock_rater(connection, whose)
-    query = sa.select(table).where(table.c.id == assignment_id)
-    row = connection.execute(query.with_for_update(key_share=True)).one()
     if row.state == "expired":
         raise DataError(f"assignment {assignment_id} has expired; expected one that is open or submitted")
-    made = add_verdict(connection, whose, finding, at, row.id)
+    made = add_verdict(connection, row.rater_id, finding, at, row.id)
     if row.state in TAKEN:
         assigning.set_state(connection, [row.id], "rejected")
-        assigning.free_units(connection, [row.unit_id])
+        assigning.change_taken(connection, [row.unit_id], -1)
     return made
 
 
@@ -93,7 +90,8 @@ def judge_rater(
     rules, found = study.settings.rules, None
     if kind == "qualification":
         tries = rater.tries + 1
-        _set_rater(connection, rater.id, tries=tries, **({} if findings else {"state": "active", "qualified": True}))
+        passed = {} if findings else {"state": "active", "qualified": True}
+        connection.execute(schema.change(schema.rater, rater.id, tries=tries, **passed))
         if findings and tries >= study.settings.qualification_tries:
             reason = f"none of {tries} tries to qualify was good enough; the last: {findings[0].reason}"
             found = Finding(findings[0].rule, reason)
@@ -128,7 +126,8 @@ def outcome(connection: Connection, assignment_id: int) -> SubmitOutcome:
 def restore(connection: Connection, verdict: Row[Any]) -> None:
     """Restore work that only this overruled verdict had rejected, even beyond the wanted ratings."""
     rater_row = assigning.lock_rater(connection, verdict.rater_id)
-    rows = [row for row in _assignments_of(connection, verdict.rater_id) if row.state == "rejected"]
+    rows = assigning.locked(connection, schema.assignment.c.rater_id == verdict.rater_id)
+    rows = [row for row in rows if row.state == "rejected"]
     if verdict.assignment_id is not None:
         rows = [row for row in rows if row.id == verdict.assignment_id]
     table = schema.verdict.c
@@ -140,12 +139,12 @@ def restore(connection: Connection, verdict: Row[Any]) -> None:
     handed_in = [row for row in freed if row.submitted_at is not None]
     assigning.set_state(connection, [row.id for row in handed_in], "valid")
     assigning.set_state(connection, [row.id for row in freed if row.submitted_at is None], "expired")
-    assigning.take_units(connection, [row.unit_id for row in handed_in])
+    assigning.change_taken(connection, [row.unit_id for row in handed_in], 1)
     if verdict.rule == "qualification":
-        _set_rater(connection, verdict.rater_id, state="active", qualified=True)
+        connection.execute(schema.change(schema.rater, verdict.rater_id, state="active", qualified=True))
     elif rater_row is not None and rater_row.state == "rejected":
         waits = assigning.has_qualification(connection, rater_row.study_id) and not rater_row.qualified
-        _set_rater(connection, verdict.rater_id, state="qualifying" if waits else "active")
+        connection.execute(schema.change(schema.rater, verdict.rater_id, state="qualifying" if waits else "active"))
 
 
 def rejections(connection: Connection, rater_id: int, rule: str) -> int:
@@ -161,8 +160,10 @@ def work_of(
     connection: Connection, study: Study, row: Row[Any], unit: Unit, answers: Mapping[Key, Any], seconds: float
 ) -> Work:
     """An assignment that is being submitted, as input of the quality rules."""
-    levels = _levels(study.form)
-    texts = {question.id for question in study.form.questions if question.widget == "text"}
+    questions = study.form.questions
+    scales = [question.id for question in questions if question.widget in ("scale", "number")]
+    levels = [*scales, *(question.id for question in questions if len(question.values) > 2)]
+    texts = {question.id for question in questions if question.widget == "text"}
     marks = {fingerprint(value) for (_, question), value in answers.items() if question in texts} - {""}
     own, others = _same_texts(connection, study.id, row, sorted(marks))
     return Work(
@@ -171,8 +172,8 @@ def work_of(
         minutes=study.form.minutes,
         kind=unit.kind,
         roles={item.id: item.role for item in unit.items},
-        expected=expected_of(unit),
-        scales=_scales(study.form),
+        expected={(item, asked): value for item, known in unit.expected.items() for asked, value in known.items()},
+        scales=scales,
         levels=levels,
         texts=texts,
         earlier=_earlier(connection, row.rater_id, levels, study.settings.rules.earlier_answers),
@@ -216,24 +217,6 @@ def find_contrary(connection: Connection, study: Study, rater_id: int, rule: Cor
             if study.form.question(row.question).among and len(units[row.id].items) == 2:
                 comparisons.add(item)
     return rule.find(str(rater_id), found, comparisons)
-
-
-def _assignments_of(connection: Connection, rater_id: int) -> Sequence[Row[Any]]:
-    table = schema.assignment
-    query = sa.select(table).where(table.c.rater_id == rater_id).order_by(table.c.id)
-    return connection.execute(query.with_for_update(key_share=True)).all()
-
-
-def _set_rater(connection: Connection, rater_id: int, **values: Any) -> None:
-    connection.execute(sa.update(schema.rater).where(schema.rater.c.id == rater_id).values(**values))
-
-
-def _scales(form: Form) -> list[str]:
-    return [question.id for question in form.questions if question.widget in ("scale", "number")]
-
-
-def _levels(form: Form) -> list[str]:
-    return [*_scales(form), *(question.id for question in form.questions if len(question.values) > 2)]
 
 
 def _same_texts(

@@ -48,17 +48,10 @@ def create_app(store: Store, settings: AppSettings) -> FastAPI:
     app.include_router(rater_routes(site))
     app.include_router(researcher_routes(site))
     app.add_middleware(Guard, largest_body=settings.largest_body, is_secure=settings.is_secure)
-    app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(NLGaugeError, _known_error)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _plain_status)
     return app
-
-
-def _refused(request: Request, error: Exception) -> Response:
-    if not isinstance(error, Refused):
-        raise error
-    return refusal(request, error)
 
 
 def _known_error(request: Request, error: Exception) -> Response:

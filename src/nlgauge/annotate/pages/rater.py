@@ -10,7 +10,8 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -20,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nlgauge.annotate.answers import missing_answers
-from nlgauge.annotate.database.records import Key
-from nlgauge.annotate.database.store import Finished, Lease, Rater, Rejected, Study
+from nlgauge.annotate.database.records import Finished, Key, Lease, Rater, Rejected, Study
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.database.verdicts import REASONS
 from nlgauge.annotate.pages import signing
 from nlgauge.annotate.pages.rendering import (
@@ -32,14 +33,13 @@ from nlgauge.annotate.pages.rendering import (
     known_fields,
     page,
     read_fields,
-    step_view,
+    step_sections,
 )
 from nlgauge.annotate.pages.security import (
-    MTURK_FRAMES,
     Number,
     Refused,
     Site,
-    allow,
+    allow_mturk,
     allows,
     form_fields,
     go_to,
@@ -95,45 +95,38 @@ class _Work:
     leased_at: float
 
 
-@dataclass(frozen=True)
 class _WorkCache:
     """A cache of the latest assignments of this process."""
 
-    site: Site
-    kept: OrderedDict[tuple[int, int], _Work] = field(default_factory=OrderedDict)
-    raters: OrderedDict[int, tuple[Study, Rater]] = field(default_factory=OrderedDict)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, store: Store) -> None:
+        self.store, self.lock = store, threading.Lock()
+        self.kept: OrderedDict[tuple[int, int], _Work] = OrderedDict()
+        self.known = lru_cache(maxsize=_MOST_KEPT)(lambda study, rater: (store.study(study), store.rater(rater)))
 
     def who(self, session: RaterSession) -> tuple[Study, Rater]:
         """The rater and their study: form, settings, platform and order never change; leases check states.
 
         MTurk's data of a rater change with every HIT, so they are read each time.
         """
-        if (found := self.raters.get(session.rater)) is None:
-            found = self.site.store.study(session.study), self.site.store.rater(session.rater)
-            if not _is_framed(found[1]):
-                self._put(self.raters, session.rater, found)
-        return found
+        study, rater = self.known(session.study, session.rater)
+        return study, self.store.rater(rater.id) if _is_framed(rater) else rater
 
     def keep(self, study: Study, rater: Rater, lease: Lease) -> _Work:
         """Cache a lease."""
         made = _Work(study, lease.assignment.id, order_for(lease.unit, rater.order_seed), lease.assignment.leased_at)
-        self._put(self.kept, (rater.id, lease.assignment.id), made)
-        return made
-
-    def _put(self, place: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         with self.lock:
-            place[key] = value
-            while len(place) > _MOST_KEPT:
-                place.popitem(last=False)
+            self.kept[rater.id, made.assignment] = made
+            while len(self.kept) > _MOST_KEPT:
+                self.kept.popitem(last=False)
+        return made
 
     def open(self, session: RaterSession, assignment: int) -> tuple[_Work, dict[Key, Any]]:
         """The rater's open assignment with its answers; any other id raises the same error as a missing one."""
         found = self.kept.get((session.rater, assignment))
-        if found is not None and (answers := self.site.store.open_answers(assignment, session.rater)) is not None:
+        if found is not None and (answers := self.store.open_answers(assignment, session.rater)) is not None:
             return found, answers
         study, rater = self.who(session)
-        lease = self.site.store.lease(study, rater)
+        lease = self.store.lease(study, rater)
         if not isinstance(lease, Lease) or lease.assignment.id != assignment:
             raise _gone()
         return self.keep(study, rater, lease), dict(lease.answers)
@@ -153,8 +146,8 @@ def _is_framed(rater: Rater) -> bool:
 
 def rater_routes(site: Site) -> APIRouter:
     """The routes of raters."""
-    routes, desk = APIRouter(), _WorkCache(site)
-    store = site.store
+    routes, store = APIRouter(), site.store
+    desk = _WorkCache(store)
 
     @routes.get("/r/{token}", include_in_schema=False)
     def personal_link(request: Request, token: str) -> Response:
@@ -166,10 +159,10 @@ def rater_routes(site: Site) -> APIRouter:
 
     @routes.get("/s/{name:path}/mturk", include_in_schema=False)
     def from_mturk(request: Request, name: str) -> Response:
-        allow(request, frames=MTURK_FRAMES)
+        allow_mturk(request)
         study = _study(site, name, "mturk")
         if request.query_params.get("assignmentId", _PREVIEW) == _PREVIEW:
-            return page("entrance.html", form=study.form, study=study, preview=True, token="", kind="", csrf="")
+            return page("entrance.html", form=study.form, token="")
         return from_platform(request, study, "mturk")
 
     @routes.get("/s/{name:path}/prolific", include_in_schema=False)
@@ -181,28 +174,20 @@ def rater_routes(site: Site) -> APIRouter:
         for name, value in given.items():
             if not _PLATFORM_ID.fullmatch(value):
                 raise Refused(400, "Not understood", f"Found no {name} in the address; open it from the platform.")
-        (own, external), *rest = given.items()
+        (_, external), *rest = given.items()
         link = Link(
             study=study.name,
             expires_at=site.now + _ENTRANCE_SECONDS,
             nonce=signing.new_nonce(),
             platform=platform,
             external_id=external,
-            data={name: value for name, value in rest if name != own},
+            data=dict(rest),
         )
         return entrance(request, study, "entrance", signing.sign(site.secret, "entrance", link), platform)
 
     def entrance(request: Request, study: Study, kind: str, token: str, platform: Platform = "direct") -> Response:
         visitor = site.new_visitor(request)
-        made = page(
-            "entrance.html",
-            form=study.form,
-            study=study,
-            preview=False,
-            token=token,
-            kind=kind,
-            csrf=site.token(visitor),
-        )
+        made = page("entrance.html", form=study.form, token=token, kind=kind, csrf=site.token(visitor))
         site.remember(made, visitor, in_frame=platform == "mturk")
         return made
 
@@ -213,7 +198,7 @@ def rater_routes(site: Site) -> APIRouter:
         purpose: signing.Purpose = "link" if personal else "entrance"
         link = signing.read(site.secret, purpose, Link, personal or entrance_token, site.now)
         if link.platform == "mturk":
-            allow(request, frames=MTURK_FRAMES)
+            allow_mturk(request)
         visitor = site.visitor(request)
         if visitor is None:
             raise Refused(
@@ -283,9 +268,10 @@ def rater_routes(site: Site) -> APIRouter:
             "step.html",
             status=status,
             form=form,
-            view=step_view(form, work.unit, step - 1, answers, errors=errors, sent=sent),
+            current=form.steps[step - 1],
+            context=work.unit.context,
+            sections=step_sections(form, work.unit, step - 1, answers, errors=errors, sent=sent),
             step=step,
-            steps=len(form.steps),
             path=f"/w/{session.rater}/{work.assignment}",
             api=f"/api/raters/{session.rater}/assignments/{work.assignment}/answers",
             csrf=site.token(session),
@@ -307,17 +293,15 @@ def rater_routes(site: Site) -> APIRouter:
         go = one(fields, "go") or "save"
         if go not in ("save", "back", "next", "submit"):
             raise Refused(422, "Not understood", "Expected one of the buttons of the page.")
-        sent = read_fields(form, work.unit, step - 1, fields, before)
-        store.save_all(assignment, rater_id, sent.answers)
-        answers = {**before, **sent.answers}
-        problems = {f"#{name.partition('.')[0]}": text for name, text in sent.errors.items()}
+        kept, errors = read_fields(form, work.unit, step - 1, fields, before)
+        store.save_all(assignment, rater_id, kept)
+        answers = {**before, **kept}
+        problems = {f"#{name.partition('.')[0]}": text for name, text in errors.items()}
         if go in ("next", "submit"):
             wanted = _missing(work, answers, path, step, everywhere=go == "submit")
             problems = {**wanted, **problems}
         if problems:
-            return step_page(
-                session, work, step, answers, status=422, problems=problems, errors=sent.errors, sent=fields
-            )
+            return step_page(session, work, step, answers, status=422, problems=problems, errors=errors, sent=fields)
         if go != "submit":
             return go_to(f"{path}/{max(1, min(len(form.steps), step + {'next': 1, 'back': -1}.get(go, 0)))}")
         return submit(session, work, one(fields, "seconds"))
@@ -357,18 +341,17 @@ def rater_routes(site: Site) -> APIRouter:
                 422, "Not understood", f"found the field {ascii(unknown[0])[:40]}; expected those of the page"
             )
         before = store.answers(assignment)
-        read = read_fields(form, work.unit, step, sent.fields, before)
-        store.save_all(assignment, rater_id, read.answers)
-        answers = {**before, **read.answers}
+        kept, errors = read_fields(form, work.unit, step, sent.fields, before)
+        store.save_all(assignment, rater_id, kept)
+        answers = {**before, **kept}
         touched = {name.partition(".")[0] for name in sent.fields}
-        fields = {
-            name: one for name, one in step_view(form, work.unit, step, answers).fields.items() if name in touched
-        }
+        sections = step_sections(form, work.unit, step, answers)
+        fields = [field for section in sections for field in section.fields if field.name in touched]
         return AnswersSaved(
-            errors=dict(read.errors),
+            errors=errors,
             missing=len(missing_answers(form, work.unit, answers)),
-            notes={name: one.note for name, one in fields.items()},
-            marks={name: list(one.marks) for name, one in fields.items() if one.question.widget == "span"},
+            notes={field.name: field.note for field in fields},
+            marks={field.name: list(field.marks) for field in fields if field.question.widget == "span"},
         )
 
     return routes
@@ -413,8 +396,8 @@ def _end(request: Request, study: Study, rater: Rater, finished: Finished) -> Re
     """The last page: a code, a link back to the platform, or thanks; for MTurk, `done` counts this visit only."""
     origin = post_back_origin(study.settings.post_back_url)
     posts_back = _is_framed(rater) and finished.done > 0 and origin is not None
-    if posts_back and origin is not None:
-        allow(request, frames=MTURK_FRAMES, posts_to=(origin,))
+    if posts_back:
+        allow_mturk(request, origin or "")
     code = study.settings.completion_code if finished.done else ""
     back = f"https://app.prolific.com/submissions/complete?{urlencode({'cc': code})}"
     return page(

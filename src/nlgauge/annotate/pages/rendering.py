@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse
 
 from nlgauge.annotate.answers import check_answer, missing_answers, questions_for
 from nlgauge.annotate.database.records import Key
-from nlgauge.annotate.units import Item, Unit
+from nlgauge.annotate.units import Unit
 from nlgauge.data.human.forms import Form, FormQuestion
 from nlgauge.errors import DataError
 
@@ -57,9 +57,8 @@ class RankedItem:
 
 @dataclass(frozen=True)
 class Word:
-    """A word of a text where spans are marked, with the text before it; `kind` is empty if it is not marked."""
+    """A word of a text where spans are marked, with the text before it; `mark` is empty if it is not marked."""
 
-    number: int
     before: str
     text: str
     mark: str
@@ -84,8 +83,6 @@ class Field:
     question: FormQuestion
     options: tuple[Option, ...] = ()
     text: str = ""
-    low: int = 0
-    high: int = 0
     ranked: tuple[RankedItem, ...] = ()
     words: tuple[Word, ...] = ()
     marks: tuple[Mark, ...] = ()
@@ -105,29 +102,6 @@ class Section:
     fields: tuple[Field, ...]
 
 
-@dataclass(frozen=True)
-class StepView:
-    """A page of an assignment."""
-
-    title: str
-    instructions: tuple[str, ...]
-    context: str
-    sections: tuple[Section, ...]
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """All fields of the page by name, deductions left out."""
-        return {field.name: field for section in self.sections for field in section.fields}
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What a page sent: valid answers, and the errors of the others by field name."""
-
-    answers: Mapping[Key, Any]
-    errors: Mapping[str, str]
-
-
 def shown(text: object) -> Markup:
     """A text for a page: escaped, with hidden characters made visible."""
     parts, end = [], 0
@@ -141,11 +115,12 @@ def shown(text: object) -> Markup:
 
 def page(template: str, *, status: int = 200, **context: Any) -> HTMLResponse:
     """A page from its template."""
-    return HTMLResponse(_environment().get_template(template).render(status=status, **context), status_code=status)
+    return HTMLResponse(templates().get_template(template).render(status=status, **context), status_code=status)
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def templates() -> Environment:
+    """The templates of the site, which escape what they show."""
     made = Environment(
         loader=PackageLoader("nlgauge.annotate", "templates"),
         autoescape=True,
@@ -185,7 +160,7 @@ def item_label(form: Form, unit: Unit, target: str) -> str:
     return f"Pair {pairs.index(target) + 1} of {len(pairs)}" if target in pairs else ""
 
 
-def step_view(
+def step_sections(
     form: Form,
     unit: Unit,
     step: int,
@@ -193,7 +168,7 @@ def step_view(
     *,
     errors: Mapping[str, str] | None = None,
     sent: Mapping[str, list[str]] | None = None,
-) -> StepView:
+) -> list[Section]:
     """A step with the answers so far; fields with an error show what was sent."""
     page, sections = form.steps[step], []
     if "first" in page.show:
@@ -209,8 +184,7 @@ def step_view(
             fields.append(_field(form, unit, name, target, question, answers, wrong, given))
         context, texts = _about(unit, target)
         sections.append(Section(item_label(form, unit, target), context, texts, tuple(fields)))
-    context = unit.context if "context" in page.show else ""
-    return StepView(page.title, page.instructions, context, tuple(sections))
+    return sections
 
 
 def _about(unit: Unit, target: str) -> tuple[str, tuple[str, ...]]:
@@ -236,19 +210,15 @@ def _field(
     given: str = "",
 ) -> Field:
     value = answers.get((target, question.id))
-    low, high = question.bounds if question.widget in ("scale", "number", "text") else (0, 0)
-    item = next((one for one in unit.items if one.id == target), None)
-    is_span = question.widget == "span" and item is not None
+    spans = [one.texts[0] for one in unit.items if question.widget == "span" and one.id == target]
     return Field(
         name=name,
         question=question,
         options=tuple(_options(form, unit, question, value)),
         text=given if error else "" if value is None else str(value),
-        low=low,
-        high=high,
         ranked=tuple(_ranked(form, unit, name, value)) if question.widget == "ranking" else (),
-        words=tuple(_words(item.texts[0], value or [])) if is_span and item else (),
-        marks=tuple(_marks(question, item.texts[0], value or [])) if is_span and item else (),
+        words=tuple(word for text in spans for word in _words(text, value or [])),
+        marks=tuple(mark for text in spans for mark in _marks(question, text, value or [])),
         is_answered=value is not None,
         parts=tuple(
             _field(form, unit, f"{name}.{deduction.id}", target, question.part(deduction), answers)
@@ -273,21 +243,13 @@ def _options(form: Form, unit: Unit, question: FormQuestion, value: Any) -> Iter
 
 
 def _ranked(form: Form, unit: Unit, name: str, value: list[str] | None) -> list[RankedItem]:
-    rows = [
-        RankedItem(
-            f"{name}.place.{number}",
-            item_label(form, unit, item.id),
-            _excerpt(item),
-            value.index(item.id) + 1 if value else None,
-        )
-        for number, item in enumerate(unit.items)
-    ]
+    rows = []
+    for number, item in enumerate(unit.items):
+        text = "".join(item.texts[:1])
+        excerpt = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT].rstrip()}…"
+        place = value.index(item.id) + 1 if value else None
+        rows.append(RankedItem(f"{name}.place.{number}", item_label(form, unit, item.id), excerpt, place))
     return sorted(rows, key=lambda row: row.place or 0)
-
-
-def _excerpt(item: Item) -> str:
-    text = item.texts[0] if item.texts else ""
-    return text if len(text) <= _EXCERPT else text[:_EXCERPT].rstrip() + "…"
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -297,9 +259,9 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 def _words(text: str, spans: list[list[Any]]) -> Iterator[Word]:
     end = 0
-    for number, (start, stop) in enumerate(word_spans(text)):
+    for start, stop in word_spans(text):
         mark = next((one for one in spans if one[0] < stop and start < one[1]), None)
-        yield Word(number, text[end:start], text[start:stop], "" if mark is None else (mark[2:] or ["marked"])[0])
+        yield Word(text[end:start], text[start:stop], "" if mark is None else (mark[2:] or ["marked"])[0])
         end = stop
 
 
@@ -339,8 +301,13 @@ def known_fields(form: Form, unit: Unit, step: int) -> set[str]:
     return names
 
 
-def read_fields(form: Form, unit: Unit, step: int, fields: Mapping[str, list[str]], answers: Mapping[Key, Any]) -> Sent:
-    """The answers in what a page sent; empty fields are not answers, unless there was one before."""
+def read_fields(
+    form: Form, unit: Unit, step: int, fields: Mapping[str, list[str]], answers: Mapping[Key, Any]
+) -> tuple[dict[Key, Any], dict[str, str]]:
+    """The valid answers in what a page sent, and the errors of the others by field name.
+
+    Empty fields are not answers, unless there was one before.
+    """
     kept: dict[Key, Any] = {}
     errors: dict[str, str] = {}
     for number, (item, question) in enumerate(questions_for(form, unit, step)):
@@ -355,7 +322,7 @@ def read_fields(form: Form, unit: Unit, step: int, fields: Mapping[str, list[str
                     kept[key] = check_answer(form, one.id, item, value, unit)
             except DataError as error:
                 errors[field] = _plain(error)
-    return Sent(kept, errors)
+    return kept, errors
 
 
 def _plain(error: DataError) -> str:

@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -20,11 +20,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nlgauge.annotate.dashboard import Dashboard, Plan, cost, dashboard, disagreement
-from nlgauge.annotate.database.store import Snapshot, Store, Study
+from nlgauge.annotate.database.records import Snapshot, Study
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.exporting import ratings
 from nlgauge.annotate.pages import signing
 from nlgauge.annotate.pages.rendering import page, tidy_line
-from nlgauge.annotate.pages.security import Number, Refused, Site, allows, client_address, form_fields, go_to, one
+from nlgauge.annotate.pages.security import Number, Refused, Site, allows, form_fields, go_to, one
 from nlgauge.annotate.pages.signing import ResearcherSession
 from nlgauge.data.writing import write_table
 
@@ -47,15 +48,6 @@ class Health(BaseModel):
 
     ok: bool
     studies: int
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A line of the stability chart: one number of items, over the number of ratings."""
-
-    items: int
-    points: str
-    dots: tuple[tuple[float, float, Plan], ...]
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,8 @@ def researcher_routes(site: Site) -> APIRouter:
             return login_form(request, status=403, error="No cookie came back. Allow cookies, then try again.")
         site.check_post(request, visitor, one(fields, "csrf"))
         name, password = one(fields, "name"), fields.get("password", [""])[0]
-        outcome = store.check_login(name, password, client_address(request))
+        address = request.client.host if request.client else "unknown"
+        outcome = store.check_login(name, password, address)
         if outcome.wait_seconds > 0:
             seconds = math.ceil(outcome.wait_seconds)
             made = login_form(request, status=429, name=name, error=f"Too many tries. Wait {seconds} seconds.")
@@ -147,17 +140,19 @@ def researcher_routes(site: Site) -> APIRouter:
         if not outcome.passed:
             return login_form(request, status=403, name=name, error="The name or the password is wrong.")
         expires_at = site.now + site.settings.researcher_hours * 3600
+        session = ResearcherSession(name=name, expires_at=expires_at, nonce=signing.new_nonce())
+        store.begin_session(name, session.nonce, expires_at)
         made = go_to("/studies")
-        site.remember(made, ResearcherSession(name=name, expires_at=expires_at, nonce=signing.new_nonce()))
+        site.remember(made, session)
         return made
 
     @routes.post("/logout", include_in_schema=False)
     def log_out(request: Request) -> Response:
         session, _ = posted(request)
-        site.end(session)
+        store.end_session(session.nonce)
         store.audit(session.name, "log out", {})
         made = go_to("/login")
-        site.forget_researcher(made)
+        site.set_cookie(made, session.cookie, "")
         return made
 
     @routes.get("/studies", include_in_schema=False)
@@ -177,7 +172,8 @@ def researcher_routes(site: Site) -> APIRouter:
             cost=cost(snapshot, numbers.progress, fees / 100),
             fees=fees,
             most_fees=_MOST_FEES,
-            verdicts=_verdicts(snapshot),
+            verdicts=snapshot.verdicts[::-1],
+            pseudonyms={rater.id: rater.pseudonym for rater in snapshot.raters},
             curves={one.question: tuple(curves(one.plans)) for one in numbers.stability},
             most_units=max(numbers.progress.units_by_ratings.values(), default=1) or 1,
             takes_links=allows(study, "direct"),
@@ -296,20 +292,14 @@ def _reason(text: str) -> str:
     return reason
 
 
-def _verdicts(snapshot: Snapshot) -> list[dict[str, Any]]:
-    """Rejections with the pseudonym of the rater, the latest first."""
-    names = {rater.id: rater.pseudonym for rater in snapshot.raters}
-    return [{"verdict": one, "rater": names[one.rater_id]} for one in reversed(snapshot.verdicts)]
-
-
-def curves(plans: tuple[Plan, ...]) -> Iterator[Curve]:
-    """Lines of the rank correlation over the number of ratings, one for each number of items."""
+def curves(plans: Sequence[Plan]) -> Iterator[tuple[int, list[tuple[float, float, Plan]]]]:
+    """The stability chart: for each number of items, the points (x, y) of its line over the number of ratings."""
     width, height = _CHART
     most = max((plan.ratings for plan in plans), default=1)
     known = sorted((plan for plan in plans if plan.spearman is not None), key=lambda plan: (plan.items, plan.ratings))
     for items, group in groupby(known, key=lambda plan: plan.items):
-        dots = tuple(
+        dots = [
             (round(plan.ratings / most * width, 1), round((1 - max(plan.spearman, 0.0)) * height, 1), plan)
             for plan in group
-        )
-        yield Curve(items, " ".join(f"{x},{y}" for x, y, _ in dots), dots)
+        ]
+        yield items, dots

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -21,10 +21,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from nlgauge.annotate.database.store import Store, Study
+from nlgauge.annotate.database.records import Study
+from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages import signing
 from nlgauge.annotate.pages.rendering import page
-from nlgauge.annotate.pages.signing import RaterSession, ResearcherSession, TokenError, VisitorSession
+from nlgauge.annotate.pages.signing import RaterSession, ResearcherSession, Session, TokenError, VisitorSession
 from nlgauge.annotate.settings import Platform
 from nlgauge.errors import OptionError
 
@@ -33,8 +34,15 @@ MTURK_POST_BACK = ("https://www.mturk.com", "https://workersandbox.mturk.com")
 
 Number = Annotated[int, PathValue(ge=1, le=2**31 - 1)]
 
-_Session = TypeVar("_Session", RaterSession, ResearcherSession, VisitorSession)
+_Session = TypeVar("_Session", bound=Session)
+
+# This site's own scripts, styles and pictures, none of them inline.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action {forms}; frame-ancestors {frames}; base-uri 'none'"
+)
 _log = logging.getLogger("nlgauge.annotate")
+_MOST_FIELDS = 2000
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -86,39 +94,14 @@ class AppSettings:
 class Refused(Exception):
     """A refused request: the answer is a plain page, or JSON."""
 
-    def __init__(self, status: int, title: str, message: str, *, wait_seconds: float = 0.0) -> None:
+    def __init__(self, status: int, title: str, message: str) -> None:
         super().__init__(message)
-        self.status, self.title, self.message, self.wait_seconds = status, title, message, wait_seconds
+        self.status, self.title, self.message = status, title, message
 
 
-@dataclass(frozen=True)
-class Policy:
-    """Extra permissions of a page: which sites may frame it, and to which sites its forms may post."""
-
-    frames: tuple[str, ...] = ()
-    posts_to: tuple[str, ...] = ()
-
-    def header(self) -> str:
-        """The content-security policy: this site's own scripts, styles and pictures, none of them inline."""
-        own, nobody = "'self'", "'none'"
-        return "; ".join(
-            (
-                "default-src 'none'",
-                "script-src 'self'",
-                "style-src 'self'",
-                "img-src 'self'",
-                "connect-src 'self'",
-                f"form-action {' '.join((own, *self.posts_to))}",
-                f"frame-ancestors {' '.join(self.frames) or nobody}",
-                "base-uri 'none'",
-            )
-        )
-
-
-def allow(request: Request, *, frames: tuple[str, ...] | None = None, posts_to: tuple[str, ...] = ()) -> None:
-    """Extend the policy of the answer to this request."""
-    policy: Policy = getattr(request.state, "policy", Policy())
-    request.state.policy = replace(policy, frames=policy.frames if frames is None else frames, posts_to=posts_to)
+def allow_mturk(request: Request, posts_to: str = "") -> None:
+    """Let MTurk frame the answer to this request, and its forms post to a site of MTurk."""
+    request.state.mturk = posts_to
 
 
 class Guard:
@@ -175,12 +158,13 @@ class Guard:
         return b"".join(parts)
 
     def _add_headers(self, scope: Scope, headers: MutableHeaders) -> None:
-        policy: Policy = scope["state"].get("policy", Policy())
-        headers["Content-Security-Policy"] = policy.header()
+        posts_to = scope["state"].get("mturk")
+        frames = "'none'" if posts_to is None else " ".join(MTURK_FRAMES)
+        headers["Content-Security-Policy"] = _POLICY.format(forms=f"'self' {posts_to or ''}".strip(), frames=frames)
         for name, value in _HEADERS.items():
             if name != "Cache-Control" or name not in headers:
                 headers[name] = value
-        if not policy.frames:
+        if posts_to is None:
             headers["X-Frame-Options"] = "DENY"
         if self.is_secure:
             headers["Strict-Transport-Security"] = "max-age=31536000"
@@ -198,13 +182,13 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 def refusal(request: Request, refused: Refused) -> Response:
     """A refusal as a page, or as JSON for the routes under /api."""
-    headers = {"Retry-After": str(int(refused.wait_seconds) + 1)} if refused.wait_seconds > 0 else {}
-    if refused.status == 413:
-        headers["Connection"] = "close"
+    made: Response
     if request.url.path.startswith("/api/"):
-        return json_error(refused.status, refused.message, headers)
-    made = page("message.html", status=refused.status, title=refused.title, message=refused.message)
-    made.headers.update(headers)
+        made = JSONResponse({"error": refused.message}, status_code=refused.status)
+    else:
+        made = page("message.html", status=refused.status, title=refused.title, message=refused.message)
+    if refused.status == 413:
+        made.headers["Connection"] = "close"
     return made
 
 
@@ -221,9 +205,7 @@ def json_error(status: int, message: str, headers: Mapping[str, str] | None = No
     return JSONResponse({"error": message}, status_code=status, headers=dict(headers or {}))
 
 
-def form_fields(
-    request: Request, known: Collection[str], *, most: int = 2000, longest: int = 20_000
-) -> dict[str, list[str]]:
+def form_fields(request: Request, known: Collection[str], *, longest: int = 20_000) -> dict[str, list[str]]:
     """The fields of a posted form; unknown, too many or too long ones are refused."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -231,7 +213,7 @@ def form_fields(
     fields: dict[str, list[str]] = {}
     try:
         pairs = parse_qsl(
-            request.state.body.decode("utf-8"), keep_blank_values=True, max_num_fields=most, errors="strict"
+            request.state.body.decode("utf-8"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
         )
     except ValueError as error:
         raise Refused(400, "Not understood", "The form is not UTF-8 text, or has too many fields.") from error
@@ -273,13 +255,11 @@ class Site:
         """The clock."""
         return self.store.now()
 
-    def token(self, session: RaterSession | ResearcherSession | VisitorSession) -> str:
+    def token(self, session: Session) -> str:
         """The token that the pages of a session send with every post."""
         return signing.csrf_token(self.secret, session.nonce)
 
-    def check_post(
-        self, request: Request, session: RaterSession | ResearcherSession | VisitorSession, given: str
-    ) -> None:
+    def check_post(self, request: Request, session: Session, given: str) -> None:
         """Refuse a post from another site, by its origin and its token."""
         fetched_from, origin = request.headers.get("sec-fetch-site", "same-origin"), request.headers.get("origin")
         own = _host(self.settings.base_url) or request.headers.get("host", "").lower()
@@ -293,7 +273,7 @@ class Site:
 
     def visitor(self, request: Request) -> VisitorSession | None:
         """A browser that has opened an entrance or the login page."""
-        return self._session(request, "visitor", "visitor", VisitorSession)
+        return self._session(request, VisitorSession, "visitor")
 
     def new_visitor(self, request: Request) -> VisitorSession:
         """The same browser as before, or a new one."""
@@ -302,54 +282,36 @@ class Site:
 
     def rater(self, request: Request, rater: int) -> RaterSession:
         """The session of this rater, whose pages MTurk may frame if they came from there; other raters are refused."""
-        found = self._session(request, f"rater_{rater}", "rater", RaterSession)
+        found = self._session(request, RaterSession, f"rater_{rater}")
         if found is None or found.rater != rater:
             raise Refused(
                 404, "Nothing here", "There is no such page for you. To continue rating, open your link again."
             )
         if found.in_frame:
-            allow(request, frames=MTURK_FRAMES)
+            allow_mturk(request)
         return found
 
     def raters(self, request: Request) -> list[RaterSession]:
         """All rater sessions of this browser."""
         names = [name for name in request.cookies if name.startswith("rater_")]
-        found = [self._session(request, name, "rater", RaterSession) for name in names]
+        found = [self._session(request, RaterSession, name) for name in names]
         return [session for session in found if session is not None]
 
     def researcher(self, request: Request) -> ResearcherSession | None:
         """The researcher who is logged in."""
-        found = self._session(request, "researcher", "researcher", ResearcherSession)
+        found = self._session(request, ResearcherSession, "researcher")
         return found if found is not None and self.store.has_session(found.name, found.nonce) else None
 
-    def end(self, session: ResearcherSession) -> None:
-        """Log a researcher out on every server, even with a copied cookie."""
-        self.store.end_session(session.nonce)
-
-    def remember(
-        self, response: Response, session: RaterSession | ResearcherSession | VisitorSession, *, in_frame: bool = False
-    ) -> None:
-        """Set the cookie of a session; a researcher's session starts in the store."""
-        purpose: signing.Purpose = "visitor"
-        name = "visitor"
-        if isinstance(session, RaterSession):
-            purpose, name = "rater", f"rater_{session.rater}"
-        elif isinstance(session, ResearcherSession):
-            purpose = name = "researcher"
-            self.store.begin_session(session.name, session.nonce, session.expires_at)
-        self._set_cookie(
-            response, name, signing.sign(self.secret, purpose, session), session.expires_at - self.now, in_frame
-        )
-
-    def forget_researcher(self, response: Response) -> None:
-        """Remove the cookie of a researcher."""
-        self._set_cookie(response, "researcher", "", 0, in_frame=False)
+    def remember(self, response: Response, session: Session, *, in_frame: bool = False) -> None:
+        """Set the cookie of a session."""
+        token = signing.sign(self.secret, session.purpose, session)
+        self.set_cookie(response, session.cookie, token, session.expires_at - self.now, in_frame)
 
     def address(self, request: Request) -> str:
         """The address of the site."""
         return self.settings.base_url or str(request.base_url)
 
-    def _set_cookie(self, response: Response, name: str, value: str, seconds: float, in_frame: bool) -> None:
+    def set_cookie(self, response: Response, name: str, value: str, seconds: float = 0, in_frame: bool = False) -> None:
         """Not for scripts; in a platform's frame it is partitioned, so that it works only there."""
         secure = "; Secure" if self.settings.is_secure else ""
         same_site = "None; Partitioned" if in_frame and secure else "Lax"
@@ -358,12 +320,9 @@ class Site:
             f"{name}={value}; Path=/; Max-Age={max(0, int(seconds))}; HttpOnly; SameSite={same_site}{secure}",
         )
 
-    def _session(self, request: Request, name: str, purpose: signing.Purpose, kind: type[_Session]) -> _Session | None:
-        token = request.cookies.get(name, "")
-        if not token:
-            return None
+    def _session(self, request: Request, kind: type[_Session], cookie: str) -> _Session | None:
         try:
-            return signing.read(self.secret, purpose, kind, token, self.now)
+            return signing.read(self.secret, kind.purpose, kind, request.cookies.get(cookie, ""), self.now)
         except TokenError:
             return None
 
@@ -403,8 +362,3 @@ def _host(origin: str) -> str:
     except ValueError:
         return ""
     return parts.netloc.lower().removesuffix(":443" if parts.scheme == "https" else ":80")
-
-
-def client_address(request: Request) -> str:
-    """The address that a request came from."""
-    return request.client.host if request.client else "unknown"

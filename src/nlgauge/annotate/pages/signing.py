@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 from itsdangerous import BadSignature, Signer, URLSafeSerializer
 
-from nlgauge.annotate.database.schema import now as server_time
 from nlgauge.annotate.settings import Platform
 from nlgauge.errors import DataError, OptionError
 
@@ -29,65 +29,82 @@ LINK_DAYS = 30.0
 Purpose = Literal["link", "entrance", "rater", "researcher", "visitor"]
 
 
-class _Expiring(Protocol):
-    @property
-    def expires_at(self) -> float: ...
-
-
-_Signed = TypeVar("_Signed", bound=_Expiring)
-
-
 class TokenError(DataError):
     """A token with a wrong signature or purpose, or an expired one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class Signed:
+    """The content of a token, which `nonce` identifies."""
+
+    expires_at: float
+    nonce: str
+
+
+_Signed = TypeVar("_Signed", bound=Signed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link(Signed):
     """An entry to a study: a personal link (identified by `nonce`), or an entrance from a platform.
 
     `external_id` and `data` come from the platform; a personal link has neither.
     """
 
     study: str
-    expires_at: float
-    nonce: str
     platform: Platform = "direct"
     external_id: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaterSession:
-    """A rater in one browser. `nonce` binds the tokens of the pages to it; `link` is the nonce of a personal link.
+class Session(Signed):
+    """A browser, with a cookie named after the purpose; `nonce` binds the tokens of the pages to it."""
+
+    purpose: ClassVar[Purpose]
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie."""
+        return self.purpose
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaterSession(Session):
+    """A rater in one browser; `link` is the nonce of a personal link.
 
     `handed_in` is the platform's finished assignment, which must still be posted back; `in_frame` says that MTurk
     shows the pages in a frame.
     """
 
+    purpose = "rater"
+
     rater: int
     study: str
-    expires_at: float
-    nonce: str
     link: str = ""
     handed_in: str = ""
     in_frame: bool = False
 
+    @property
+    def cookie(self) -> str:
+        """One browser may have several raters."""
+        return f"rater_{self.rater}"
+
 
 @dataclass(frozen=True, kw_only=True)
-class ResearcherSession:
+class ResearcherSession(Session):
     """A researcher who has logged in."""
 
+    purpose = "researcher"
+
     name: str
-    expires_at: float
-    nonce: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class VisitorSession:
-    """A browser without a session."""
+class VisitorSession(Session):
+    """A browser that has opened an entrance or the login page."""
 
-    expires_at: float
-    nonce: str
+    purpose = "visitor"
 
 
 def new_nonce() -> str:
@@ -132,7 +149,7 @@ def check_secret(secret: str, place: str = "the secret") -> str:
 
 def sign_link(secret: str, study: str, *, nonce: str = "", days: float = LINK_DAYS, now: float | None = None) -> str:
     """The token of a personal link; its nonce identifies the rater."""
-    at = server_time() if now is None else now
+    at = time.time() if now is None else now
     return sign(secret, "link", Link(study=study, expires_at=at + days * 86400, nonce=nonce or new_nonce()))
 
 
@@ -146,7 +163,7 @@ def entrance_address(base_url: str, study: str, platform: Platform) -> str:
     return f"{base_url.rstrip('/')}/s/{quote(study, safe='')}/{platform}"
 
 
-def sign(secret: str, purpose: Purpose, content: Any) -> str:
+def sign(secret: str, purpose: Purpose, content: Signed) -> str:
     """A record as a token that fits into an address or a cookie."""
     return str(_serializer(secret, purpose).dumps(asdict(content)))
 
