@@ -46,6 +46,11 @@ def with_interval(
     return Column(key, title, digits, beside, p_value), Column(f"{key}_ci", digits=digits)
 
 
+def columns(*keys: str, **titles: str) -> tuple[Column, ...]:
+    """Columns of these keys, then columns of these keys with titles."""
+    return (*map(Column, keys), *(Column(key, title) for key, title in titles.items()))
+
+
 @dataclass(frozen=True)
 class View:
     """A table that is printed: some rows, perhaps under other names, and their columns."""

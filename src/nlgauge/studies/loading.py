@@ -47,7 +47,7 @@ def _refuse_text(name: str) -> None:
 def load(entry: Any, reading: Reading, *, with_texts: bool = True) -> tuple[pl.DataFrame, ResponseSets | None]:
     """One row per set, and the sets; without texts, the rows of any table."""
     if isinstance(entry, str | Path):
-        entry = _source(entry, reading)
+        entry = Source(path=str(entry), reading=reading)
     if not with_texts:
         if isinstance(entry, Source) and entry.format != "text":
             return _with_ids(read_table(entry.path, format=entry.format), entry.reading), None
@@ -74,10 +74,6 @@ def _sets(entry: Any, reading: Reading) -> ResponseSets:
     if isinstance(entry, ResponseSets):
         return entry
     raise DataError(f"cannot study a {type(entry).__name__}; expected a file name, a table, a frame or lists of texts")
-
-
-def _source(path: str | Path, reading: Reading) -> Source:
-    return Source(path=str(path), reading=reading)
 
 
 def _without_systems(reading: Reading) -> Reading:

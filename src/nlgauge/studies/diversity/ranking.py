@@ -17,7 +17,7 @@ from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, with_interval
 from nlgauge.studies.diversity.decoding import ParameterOptions, canonical_order, scaled_levels
 from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
 from nlgauge.studies.rows import correlation_interval
@@ -44,8 +44,7 @@ class RankingTest(Resampling, ParameterOptions, Study):
         "nlgauge study ranking sets.jsonl --parameter temperature -m distinct -m self-bleu",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("n", "pairs"),
+        *columns("metric", n="pairs"),
         *with_interval("spearman", "rho", beside=True),
         *with_interval("accuracy", "acc", beside=True),
         Column("ties"),
@@ -73,17 +72,15 @@ class RankingTest(Resampling, ParameterOptions, Study):
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
             levels, used = scaled_levels(task, parameter, task.numbers(parameter, "parameter"), self.scale)
-            pairs = (
-                _asked(task, human)
-                if human is not None
-                else _pair_up(task, levels, self.pair_by, self.pairs, self.seed)
-            )
+            if human is not None:
+                pairs = _asked(task, human)
+            else:
+                pairs = _pair_up(task, levels, self.pair_by, self.pairs, self.seed)
             chosen.add(parameter)
             scales.add(used)
             ways.add(pairs.way)
             if pairs.way == "random":
-                where = f" of {task.name}" if task.name else ""
-                notes.append(f"no two sets{where} share a '{self.pair_by}': paired at random")
+                notes.append(f"no two sets{task.where} share a '{self.pair_by}': paired at random")
             if len(pairs.first) < 3:
                 raise DataError(
                     f"{len(pairs.first)} pairs with different parameters; expected at least 3", file=task.name
@@ -193,8 +190,7 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
     grouped = pl.DataFrame({"key": keys, "row": order[: len(keys)]})
     joined = grouped.join(grouped, on="key", suffix="_2", maintain_order="left_right")
     left, right = joined["row"].to_numpy(), joined["row_2"].to_numpy()
-    rank = np.empty(len(task), dtype=np.int64)
-    rank[order] = np.arange(len(task))
+    rank = np.argsort(order)
     kept = (rank[left] < rank[right]) & (levels[left] != levels[right])
     first, second, way = left[kept], right[kept], "shared"
     if len(first) == 0:
@@ -211,7 +207,7 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
 
 def _points(task: Task, label: str, pairs: _Pairs, values: Array, truth: Array) -> pl.DataFrame:
     return points_frame(
-        task.name,
+        task,
         label,
         first=[task.ids[i] for i in pairs.first],
         second=[task.ids[i] for i in pairs.second],
