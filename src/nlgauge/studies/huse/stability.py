@@ -12,12 +12,10 @@ from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError
-from nlgauge.stats.neighbours import leave_one_out
-from nlgauge.studies.base import Column, Result, Row, StudyData
+from nlgauge.studies.base import Column, Result, Row, StudyData, columns
 from nlgauge.studies.huse.data import HuseData, read_systems
-from nlgauge.studies.huse.options import HuseStudy
+from nlgauge.studies.huse.options import SCORES, HuseStudy
 
-SCORES = ("huse", "huse_q", "huse_d")
 _NEAR = 0.1
 
 
@@ -35,16 +33,8 @@ class HuseStability(HuseStudy):
         "nlgauge study huse-stability crowd_export.csv --raters 2,5,10,20 --chart stability.png",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("system"),
-        Column("varied"),
-        Column("items"),
-        Column("raters"),
-        Column("huse", "HUSE"),
-        Column("huse_sd", "sd"),
-        Column("huse_q", "HUSE-Q"),
-        Column("huse_q_sd", "sd"),
-        Column("huse_d", "HUSE-D"),
-        Column("huse_d_sd", "sd"),
+        *columns("system", "varied", "items", "raters"),
+        *columns(huse="HUSE", huse_sd="sd", huse_q="HUSE-Q", huse_q_sd="sd", huse_d="HUSE-D", huse_d_sd="sd"),
     )
 
     items: Sequence[int] = option((), "Numbers of texts to try.", metavar="N,N")
@@ -132,10 +122,8 @@ class HuseStability(HuseStudy):
     def _scores(self, data: HuseData, rows: Array, judgment: Array) -> tuple[float, float, float]:
         features = data.features(per_token=self.per_token)[rows]
         features[:, 1] = judgment
-        is_model = data.is_model[rows]
-        both = 2 * leave_one_out(features, is_model, k=self.k, ties=self.ties).error
-        alone = 2 * leave_one_out(features[:, 1:], is_model, k=self.k, ties=self.ties).error
-        return both, alone, 1 + both - alone
+        huse, huse_q = (2 * one.error for one in self.classify(features, data.is_model[rows]))
+        return huse, huse_q, 1 + huse - huse_q
 
 
 def _raters(data: HuseData) -> int | None:

@@ -19,7 +19,7 @@ from nlgauge.drawing import PALETTE, alt, inline, shortened
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import Correlation, correlation_test
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, pair, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, pair, with_interval
 from nlgauge.studies.huse.data import read_texts
 
 LEVEL = 0.9
@@ -46,9 +46,7 @@ class Typicality(Study):
     )
     index: ClassVar[str] = "bin"
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("bin", "times in the corpus"),
-        Column("n"),
-        Column("log_frequency", "mean log frequency"),
+        *columns(bin="times in the corpus", n="", log_frequency="mean log frequency"),
         *with_interval("judgment"),
     )
 
