@@ -201,50 +201,38 @@ def context_groups(contexts: Sequence[str], ids: Sequence[str], over: Over) -> A
     return np.array(labels)
 
 
-def tasks_of(study: MetricOptions, data: StudyData) -> list[Task]:
-    """The data of a study, read and measured."""
-    return measure(
-        data,
-        study.metrics,
-        columns=study.columns,
-        ratings=study.ratings,
-        by=study.by,
-        tasks=study.tasks,
-        decimals=study.decimals,
-    )
-
-
 def measure(
     data: StudyData,
     metrics: Sequence[str | Metric] = (),
     *,
     columns: Sequence[str] = (),
-    ratings: str | Path | Ratings | None = None,
-    by: str | None = None,
     tasks: Sequence[str] = (),
-    decimals: int | None = None,
-    needs_texts: bool = False,
 ) -> list[Task]:
-    """Read data and measure it: one task per input, or one per value of the column `by`.
+    """Read data and measure it, with arguments as in `MetricOptions`."""
+    return tasks_of(MetricOptions(metrics=metrics, columns=columns, tasks=tasks), data)
 
-    Arguments are as in `MetricOptions`. Texts are read where a metric or `needs_texts` asks for them; otherwise any
-    table will do.
+
+def tasks_of(study: MetricOptions, data: StudyData, *, needs_texts: bool = False) -> list[Task]:
+    """The data of a study, read and measured: one task per input, or one per value of the column `by`.
+
+    Texts are read where a metric or `needs_texts` asks for them; otherwise any table will do.
     """
-    made, left_out = _set_metrics(metrics or (() if columns or ratings is not None else DEFAULT_METRICS))
+    has_others = study.columns or study.ratings is not None
+    made, left_out = _set_metrics(study.metrics or (() if has_others else DEFAULT_METRICS))
     check_inputs(data)
-    titles = task_names(data.entries, tasks)
-    known = ratings_in(ratings)
+    titles = task_names(data.entries, study.tasks)
+    known = ratings_in(study.ratings)
     read = [
         part
         for entry, title in zip(data.entries, titles, strict=True)
-        for part in _read_parts(entry, title, data, by, with_texts=bool(made) or needs_texts)
+        for part in _read_parts(entry, title, data, study.by, with_texts=bool(made) or needs_texts)
     ]
-    computed = _computed(read, made, decimals, data.running)
+    computed = _computed(read, made, study.decimals, data.running)
+    lenient = len(data.entries) > 1 or study.by is not None
     found: list[Task] = []
     for task, values in zip(read, computed, strict=True):
         try:
-            given = _given(task.frame, columns, known, lenient=len(data.entries) > 1 or by is not None)
-            measured = (*values, *given)
+            measured = (*values, *_given(task.frame, study.columns, known, lenient=lenient))
             _check_measured(task.frame, measured)
         except DataError as error:
             raise error.at(file=task.name or None) from error

@@ -1,7 +1,4 @@
-"""The decoding test: does a metric follow a parameter of the generator (paper 1, sections 3.1 and 6.3)?
-
-Any column can be the parameter: temperature, top-p, top-k, or the number of sentiments among the responses.
-"""
+"""The decoding test: does a metric follow a parameter, such as temperature (paper 1, sections 3.1 and 6.3)?"""
 
 from __future__ import annotations
 
@@ -88,11 +85,8 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
             chosen.add(parameter)
             levels = task.numbers(parameter, "parameter")
             if np.ptp(levels) == 0:
-                raise DataError(
-                    f"all sets have {levels[0]:g}; expected sets made with different values",
-                    file=task.name,
-                    column=parameter,
-                )
+                message = f"all sets have {levels[0]:g}; expected sets made with different values"
+                raise DataError(message, file=task.name, column=parameter)
             scaled, used = scaled_levels(task, parameter, levels, self.scale)
             scales.add(used)
             size = self.subset if self.subset is not None else SUBSET if len(task) >= 2 * SUBSET else 0
@@ -141,8 +135,7 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
 
     def chart(self, result: Result) -> Any:
         """Each set as a point, value against parameter, raters' deviations as bars, and the trend (Figure 3)."""
-        logarithmic = result.facts["scale"] == "log10"
-        scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
+        scale = alt.Scale(type="log", nice=False) if result.facts["scale"] == "log10" else alt.Scale(zero=False)
         axis = alt.X("parameter:Q", title=result.facts["parameter"], scale=scale)
         panels = []
         for row in result.rows:

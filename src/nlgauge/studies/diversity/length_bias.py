@@ -1,6 +1,5 @@
 """The length-bias study: do distinct and EAD stay the same when texts get longer (paper 2, section 2, Figures 1 and 2)?
 
-For every length, sets of texts of exactly that length are drawn, from a corpus and from the designated distribution.
 A fair measure of diversity has a slope of zero on the designated distribution.
 """
 
@@ -21,7 +20,7 @@ from nlgauge.metrics.diversity.ngram import ExpectationAdjustedDistinct
 from nlgauge.metrics.orders import Orders
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, pair, with_interval
 from nlgauge.studies.diversity.equal_lengths import SCORES, EqualSets, TextPool
-from nlgauge.studies.loading import check_inputs, load, part_name, parts_of, task_names
+from nlgauge.studies.loading import check_inputs, load_sets, part_name, parts_of, task_names
 from nlgauge.studies.panels import points_of
 from nlgauge.studies.sentences import listed
 from nlgauge.studies.tasks import Seed, TaskOptions
@@ -135,9 +134,7 @@ class LengthBias(Seed, TaskOptions, Study):
         check_inputs(data)
         for entry, title in zip(data.entries, task_names(data.entries, self.tasks), strict=True):
             try:
-                sets = load(entry, data.reading)[1]
-                if sets is None:
-                    raise AssertionError("sets are loaded with their texts")
+                sets = load_sets(entry, data.reading)
                 parts = parts_of(sets.frame, self.by)
             except DataError as error:
                 raise error.at(file=title or None) from error
@@ -245,7 +242,7 @@ def _curves(task: str, source: str, scores: Mapping[int, Array], counts: Mapping
     """One curve per score: the mean and standard deviation over sets at each length."""
     kinds = {"sd": pl.Float64, "texts": pl.Int64}
     for score, values in zip(SCORES, np.stack(list(scores.values()), axis=1), strict=True):
-        points = {"task": task, "metric": f"{score} ({source})", "source": source, "score": score}
+        points: Row = {"task": task, "metric": f"{score} ({source})", "source": source, "score": score}
         points |= {"length": list(scores), "mean": values.mean(axis=1)}
         points |= {"sd": values.std(axis=1, ddof=1) if values.shape[1] > 1 else None}
         yield pl.DataFrame({**points, "texts": list(map(counts.get, scores))}, schema_overrides=kinds)

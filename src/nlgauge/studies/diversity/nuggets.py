@@ -21,7 +21,7 @@ from nlgauge.studies.diversity.decoding import canonical_order
 from nlgauge.studies.panels import class_histogram
 from nlgauge.studies.rows import correlation_interval
 from nlgauge.studies.sentences import between
-from nlgauge.studies.tasks import Resampling, Task, TaskOptions, measure, resampled_units
+from nlgauge.studies.tasks import MetricOptions, Resampling, Task, TaskOptions, resampled_units, tasks_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,8 @@ class Nuggets(Resampling, TaskOptions, Study):
     def compute(self, data: StudyData) -> Result:
         """The kept sets of every task, and the metric's correlation with the label before and after."""
         metrics, column = ((), (self.column,)) if self.column else ((self.metric,), ())
-        tasks = measure(data, metrics, columns=column, by=self.by, tasks=self.tasks, needs_texts=True)
+        options = MetricOptions(metrics=metrics, columns=column, by=self.by, tasks=self.tasks)
+        tasks = tasks_of(options, data, needs_texts=True)
         rows: list[Row] = []
         kept_sets, points = [], []
         labels = set()

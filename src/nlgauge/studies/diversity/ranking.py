@@ -82,22 +82,23 @@ class RankingTest(Resampling, ParameterOptions, Study):
             if pairs.way == "random":
                 notes.append(f"no two sets{task.where} share a '{self.pair_by}': paired at random")
             if len(pairs.first) < 3:
-                raise DataError(
-                    f"{len(pairs.first)} pairs with different parameters; expected at least 3", file=task.name
-                )
+                message = f"{len(pairs.first)} pairs with different parameters; expected at least 3"
+                raise DataError(message, file=task.name)
             truth = pairs.differences(levels)
             shared = task.groups(self.over) if pairs.way == "shared" else None
             groups = None if shared is None else shared[pairs.first]
             scored = {one.label: (pairs.differences(one.values), one.signature) for one in task.measured}
             if pairs.answers is not None:
                 scored["rnkHDS"] = (pairs.answers, "ratings|question:which set is more diverse")
+            ends = {"first": [task.ids[i] for i in pairs.first], "second": [task.ids[i] for i in pairs.second]}
             for label, (values, signature) in scored.items():
+                right = np.sign(values) == np.sign(truth)
                 row = {"task": task.name, "metric": label, **self._row(values, truth, groups), "signature": signature}
                 if row["spearman"] is None:
                     where = task.name or "the data"
                     notes.append(f"{label} does not tell any two sets of {where} apart: no correlation")
                 rows.append(row)
-                points.append(_points(task, label, pairs, values, truth))
+                points.append(points_frame(task, label, **ends, parameter=truth, value=values, right=right))
         facts = {
             "parameter": "/".join(sorted(chosen)),
             "scale": "/".join(sorted(scales)),
@@ -203,15 +204,3 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
         first, second = first[drawn], second[drawn]
     swap = rng.integers(0, 2, len(first)).astype(bool)
     return _Pairs(np.where(swap, second, first), np.where(swap, first, second), way)
-
-
-def _points(task: Task, label: str, pairs: _Pairs, values: Array, truth: Array) -> pl.DataFrame:
-    return points_frame(
-        task,
-        label,
-        first=[task.ids[i] for i in pairs.first],
-        second=[task.ids[i] for i in pairs.second],
-        parameter=truth,
-        value=values,
-        right=np.sign(values) == np.sign(truth),
-    )

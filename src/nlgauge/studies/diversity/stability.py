@@ -21,7 +21,7 @@ from nlgauge.stats.correlation import correlation, optimal_accuracy
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns
 from nlgauge.studies.diversity.decoding import canonical_order
 from nlgauge.studies.human import has_pairs
-from nlgauge.studies.tasks import Seed, Task, TaskOptions, measure, ratings_in
+from nlgauge.studies.tasks import MetricOptions, Seed, Task, TaskOptions, ratings_in, tasks_of
 
 TOLERANCE = 0.05
 
@@ -85,7 +85,8 @@ class Stability(Seed, TaskOptions, Study):
         column = (self.column,) if self.column else ()
         rows: list[Row] = []
         chosen = set()
-        for task in measure(data, columns=column, ratings=known, by=self.by, tasks=self.tasks):
+        options = MetricOptions(columns=column, ratings=known, by=self.by, tasks=self.tasks)
+        for task in tasks_of(options, data):
             truth = task.column("truth", self.truth)
             chosen.add(truth)
             levels = task.numbers(truth, "truth")
@@ -264,6 +265,7 @@ def _single(task: Task, order: Array, known: Ratings, question: str) -> _Answers
         chance = np.where(np.isfinite(values), rng.random(values.shape), 2.0)
         picked = np.take_along_axis(values, np.argsort(chance, axis=2)[..., :count], axis=2)
         means = np.nanmean(picked, axis=2)
-        return -np.nanmean(means, axis=1) if with_pairs else means[:, 0]
+        scores: Array = -np.nanmean(means, axis=1) if with_pairs else means[:, 0]
+        return scores
 
     return _Answers(question, rows, most, queries, drawn)

@@ -83,7 +83,7 @@ def _region_chart(cells: list[dict[str, float]], low: list[float], high: list[fl
 
 def _regions(data: HuseData, low: list[float], high: list[float], k: int, *, per_token: bool) -> list[dict[str, float]]:
     """Cells of the plane with the share of votes for the model at their centres."""
-    xs, ys = (pairwise(np.linspace(*ends, _CELLS + 1).tolist()) for ends in (low, high))
+    xs, ys = (pairwise(np.linspace(ends[0], ends[1], _CELLS + 1).tolist()) for ends in (low, high))
     cells = [{"x": x, "x2": x2, "y": y, "y2": y2} for (x, x2), (y, y2) in product(xs, ys)]
     centres = np.array([((cell["x"] + cell["x2"]) / 2, (cell["y"] + cell["y2"]) / 2) for cell in cells])
     shares = votes_at(data, centres, k, per_token=per_token).tolist()

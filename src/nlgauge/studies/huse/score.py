@@ -1,8 +1,4 @@
-"""HUSE: human judgment and model probability in one score that splits into quality and diversity (paper 3, section 4).
-
-HUSE is twice the leave-one-out error of a k-nearest-neighbour classifier that tells the model's texts from references
-by both features, HUSE-Q by the judgment alone, and HUSE-D is 1 + HUSE - HUSE-Q.
-"""
+"""HUSE: human judgment and model probability in one score of quality and diversity (paper 3, section 4)."""
 
 from __future__ import annotations
 
