@@ -241,6 +241,11 @@ def _is_list_of_inputs(data: Any) -> bool:
     return not data or not (is_records(data) or all(isinstance(entry, list | tuple) for entry in data))
 
 
+def facts_of(**found: set[str]) -> dict[str, str]:
+    """Facts for the signature: what was found in one task or another."""
+    return {name: "/".join(sorted(values)) for name, values in found.items()}
+
+
 def finite(value: float) -> float | None:
     """The number, or None where there is none."""
     return float(value) if math.isfinite(value) else None

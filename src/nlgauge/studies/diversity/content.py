@@ -14,7 +14,7 @@ from nlgauge.data.roles import ROLES
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import correlation, optimal_accuracy
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, finite, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, finite, with_interval
 from nlgauge.studies.panels import class_histogram, panel, points_of, points_of_sets, side_by_side
 from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
@@ -74,7 +74,7 @@ class ContentTest(MetricTests, MetricOptions, Study):
             rows += found
             names = class_names(classes)
             points += [points_of_sets(task, one.label, value=one.values, label=names) for one in task.measured]
-        facts = {"label": "/".join(sorted(labels)), "units": resampled_units(tasks, self.over)}
+        facts = {**facts_of(label=labels), "units": resampled_units(tasks, self.over)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, classes: Array, groups: Array | None) -> Row:

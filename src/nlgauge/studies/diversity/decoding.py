@@ -14,7 +14,7 @@ from nlgauge.data.roles import ROLES
 from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of
 from nlgauge.studies.panels import panel, points_of, points_of_sets, side_by_side
 from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
@@ -99,11 +99,7 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
             notes += notes_on_rows(found, task, scaled, self)
             rows += found
             points += [_points(task, one, levels) for one in task.measured]
-        facts = {
-            "parameter": "/".join(sorted(chosen)),
-            "scale": "/".join(sorted(scales)),
-            "units": resampled_units(tasks, self.over),
-        }
+        facts = {**facts_of(parameter=chosen, scale=scales), "units": resampled_units(tasks, self.over)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, levels: Array, groups: Array | None, order: Array, size: int) -> Row:

@@ -15,7 +15,7 @@ from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError, argument
 from nlgauge.metrics.base import Metric
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.diversity.content import class_labels, class_names
 from nlgauge.studies.diversity.decoding import canonical_order
 from nlgauge.studies.panels import class_histogram
@@ -88,7 +88,7 @@ class Nuggets(Resampling, TaskOptions, Study):
                 kept_sets.append(frame if len(tasks) == 1 else frame.with_columns(task=pl.lit(task.name)))
             mine = {"value": values, "label": class_names(classes), "kept": np.isin(np.arange(len(task)), kept)}
             points.append(pl.DataFrame({"task": [task.name] * len(task), **mine}))
-        facts = {"label": "/".join(sorted(labels)), "units": resampled_units(tasks, self.over)}
+        facts = {**facts_of(label=labels), "units": resampled_units(tasks, self.over)}
         tables = {"kept": pl.concat(kept_sets, how="diagonal_relaxed"), "points": pl.concat(points)}
         return Result(self, rows, (), facts, tables)
 

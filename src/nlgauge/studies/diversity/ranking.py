@@ -17,7 +17,7 @@ from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.diversity.decoding import ParameterOptions, canonical_order, scaled_levels
 from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
 from nlgauge.studies.rows import correlation_interval
@@ -99,13 +99,8 @@ class RankingTest(Resampling, ParameterOptions, Study):
                     notes.append(f"{label} does not tell any two sets of {where} apart: no correlation")
                 rows.append(row)
                 points.append(points_frame(task, label, **ends, parameter=truth, value=values, right=right))
-        facts = {
-            "parameter": "/".join(sorted(chosen)),
-            "scale": "/".join(sorted(scales)),
-            "paired": "/".join(sorted(ways)),
-            "ties": "miss",
-            "units": resampled_units(tasks, self.over),
-        }
+        facts = facts_of(parameter=chosen, scale=scales, paired=ways)
+        facts |= {"ties": "miss", "units": resampled_units(tasks, self.over)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, differences: Array, truth: Array, groups: Array | None) -> Row:

@@ -18,7 +18,7 @@ from nlgauge.data.tables import Ratings
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.stats.correlation import correlation, optimal_accuracy
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of
 from nlgauge.studies.diversity.decoding import canonical_order
 from nlgauge.studies.human import has_pairs
 from nlgauge.studies.tasks import MetricOptions, Seed, Task, TaskOptions, ratings_in, tasks_of
@@ -98,11 +98,8 @@ class Stability(Seed, TaskOptions, Study):
             else:
                 for one in task.measured:
                     rows += self._plans(task, _single(task, order, known, one.label), levels)
-        facts = {
-            "truth": "/".join(sorted(chosen)),
-            "answers": "simulated from standard deviations" if known is None else "drawn",
-            "draws": "with replacement",
-        }
+        answers = "simulated from standard deviations" if known is None else "drawn"
+        facts = {**facts_of(truth=chosen), "answers": answers, "draws": "with replacement"}
         return Result(self, rows, self._notes(rows), facts)
 
     def _plans(self, task: Task, answers: _Answers, levels: Array) -> list[Row]:

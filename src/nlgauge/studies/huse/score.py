@@ -11,7 +11,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.stats.neighbours import LeaveOneOut, Ties
-from nlgauge.studies.base import Column, Result, Row, StudyData, columns, with_interval
+from nlgauge.studies.base import Column, Result, Row, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.huse.charts import features_chart
 from nlgauge.studies.huse.data import HuseData, read_systems
 from nlgauge.studies.huse.intervals import HuseInference, huse_intervals
@@ -69,7 +69,7 @@ class Huse(HuseInference):
             rows.append(row)
             errors.append(_errors(one, *found, features))
             notes += [*_notes(one, row), *self._tie_notes(one, row)]
-        facts = {**_METHOD, "intervals": "/".join(sorted(ways))}
+        facts = {**_METHOD, **facts_of(intervals=ways)}
         return Result(self, rows, tuple(notes), facts, {"errors": pl.concat(errors)}, tuple(systems))
 
     def sentence(self, result: Result) -> str:
