@@ -46,6 +46,11 @@ def with_interval(
     return Column(key, title, digits, beside, p_value), Column(f"{key}_ci", digits=digits)
 
 
+def columns(*keys: str, **titles: str) -> tuple[Column, ...]:
+    """Columns of these keys, then columns of these keys with titles."""
+    return (*map(Column, keys), *(Column(key, title) for key, title in titles.items()))
+
+
 @dataclass(frozen=True)
 class View:
     """A table that is printed: some rows, perhaps under other names, and their columns."""
@@ -234,6 +239,11 @@ def _is_list_of_inputs(data: Any) -> bool:
     if not isinstance(data, list | tuple):
         return False
     return not data or not (is_records(data) or all(isinstance(entry, list | tuple) for entry in data))
+
+
+def facts_of(**found: set[str]) -> dict[str, str]:
+    """Facts for the signature: what was found in one task or another."""
+    return {name: "/".join(sorted(values)) for name, values in found.items()}
 
 
 def finite(value: float) -> float | None:

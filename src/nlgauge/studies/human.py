@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
@@ -18,33 +17,20 @@ def human_scores(ratings: Ratings, ids: Sequence[str]) -> list[tuple[str, Array,
     column `pair` says which) goes through the reduction of section 5: minus the mean over pairs of the pair's mean.
     """
     found = []
-    for question in ratings.frame["question"].unique(maintain_order=True).to_list():
-        mine = ratings.frame.filter(pl.col("question") == question)
-        per_item = _of_pairs(mine) if _has_pairs(mine) else _of_sets(mine)
+    value, both = pl.col("value").sort(), pl.col("score", "spread")
+    rated = {"score": value.mean(), "spread": value.std(ddof=0)}
+    for (question,), mine in ratings.frame.group_by("question", maintain_order=True):
+        if has_pairs(mine):
+            per_pair = mine.group_by("item", "pair").agg(**rated)
+            per_item = per_pair.group_by("item").agg(both.sort().mean()).with_columns(-pl.col("score"))
+        else:
+            per_item = mine.group_by("item").agg(**rated)
         joined = pl.DataFrame({"item": list(ids)}).join(per_item, on="item", how="left", maintain_order="left")
-        found.append((str(question), _numbers(joined["score"]), _numbers(joined["spread"])))
+        score, spread = joined.select(both.cast(pl.Float64).fill_null(float("nan")))
+        found.append((str(question), score.to_numpy(writable=True), spread.to_numpy(writable=True)))
     return found
 
 
-def _has_pairs(frame: pl.DataFrame) -> bool:
-    return "pair" in frame.columns and frame["pair"].null_count() < frame.height
-
-
-def _of_sets(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.group_by("item").agg(
-        pl.col("value").sort().mean().alias("score"), pl.col("value").sort().std(ddof=0).alias("spread")
-    )
-
-
-def _of_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    pairs = frame.group_by("item", "pair").agg(
-        pl.col("value").sort().mean().alias("similarity"), pl.col("value").sort().std(ddof=0).alias("sd")
-    )
-    return pairs.group_by("item").agg(
-        (-pl.col("similarity").sort().mean()).alias("score"), pl.col("sd").sort().mean().alias("spread")
-    )
-
-
-def _numbers(series: pl.Series) -> Array:
-    values: Array = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    return np.array(values)
+def has_pairs(ratings: pl.DataFrame) -> bool:
+    """Whether ratings are about pairs of responses."""
+    return "pair" in ratings.columns and ratings["pair"].null_count() < ratings.height

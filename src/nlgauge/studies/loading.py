@@ -44,24 +44,25 @@ def _refuse_text(name: str) -> None:
     raise DataError(f"no file is named '{name[:60]}'; texts are given as lists, one list per set")
 
 
-def load(entry: Any, reading: Reading, *, with_texts: bool = True) -> tuple[pl.DataFrame, ResponseSets | None]:
+def load(entry: Any, reading: Reading, *, with_texts: bool) -> tuple[pl.DataFrame, ResponseSets | None]:
     """One row per set, and the sets; without texts, the rows of any table."""
-    if isinstance(entry, str | Path):
-        entry = _source(entry, reading)
     if not with_texts:
-        if isinstance(entry, Source) and entry.format != "text":
-            return _with_ids(read_table(entry.path, format=entry.format), entry.reading), None
+        source = Source(path=str(entry), reading=reading) if isinstance(entry, str | Path) else entry
+        if isinstance(source, Source) and source.format != "text":
+            return _with_ids(read_table(source.path, format=source.format), source.reading), None
         if is_frame(entry):
             return _with_ids(polars_frame(entry), reading), None
-    sets = _sets(entry, reading)
+    sets = load_sets(entry, reading)
     return sets.frame, sets
 
 
-def _sets(entry: Any, reading: Reading) -> ResponseSets:
+def load_sets(entry: Any, reading: Reading) -> ResponseSets:
     """The sets of an input; single texts are sets of one.
 
     A study has no systems, so that a column called `system` or `model` keeps its name, unless it was chosen.
     """
+    if isinstance(entry, str | Path):
+        entry = Source(path=str(entry), reading=reading)
     if isinstance(entry, Source):
         entry = replace(entry, reading=_without_systems(entry.reading)).read()
     elif is_frame(entry):
@@ -74,10 +75,6 @@ def _sets(entry: Any, reading: Reading) -> ResponseSets:
     if isinstance(entry, ResponseSets):
         return entry
     raise DataError(f"cannot study a {type(entry).__name__}; expected a file name, a table, a frame or lists of texts")
-
-
-def _source(path: str | Path, reading: Reading) -> Source:
-    return Source(path=str(path), reading=reading)
 
 
 def _without_systems(reading: Reading) -> Reading:

@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from nlgauge.drawing import alt, inline
+from nlgauge.drawing import alt, inline, shortened
 from nlgauge.studies.base import Result, Row
+from nlgauge.studies.tasks import Task
 
 _BINS = 24
 
@@ -33,10 +34,15 @@ def side_by_side(result: Result, panels: Sequence[Any]) -> Any:
     return alt.concat(*ordered, columns=len(tasks) if full else 3)
 
 
-def points_frame(task: str, metric: str, **columns: Any) -> pl.DataFrame:
+def points_frame(task: Task, metric: str, **columns: Any) -> pl.DataFrame:
     """Points of one metric on one task, those without a value left out."""
     points = pl.DataFrame(columns).filter(pl.col("value").is_finite())
-    return points.select(pl.lit(task).alias("task"), pl.lit(metric).alias("metric"), pl.all())
+    return points.select(pl.lit(task.name).alias("task"), pl.lit(metric).alias("metric"), pl.all())
+
+
+def points_of_sets(task: Task, metric: str, **columns: Any) -> pl.DataFrame:
+    """One point per set, with its id and its context."""
+    return points_frame(task, metric, id=task.ids, context=list(map(shortened, task.contexts)), **columns)
 
 
 def class_histogram(base: Any, title: str | None) -> Any:

@@ -11,7 +11,7 @@ from nlgauge.stats.clusters import compare_metrics
 from nlgauge.stats.correlation import Kind, Statistic, bootstrap_intervals, correlation
 from nlgauge.stats.inference import Inference
 from nlgauge.studies.base import Row, pair
-from nlgauge.studies.tasks import Measured, Task
+from nlgauge.studies.tasks import Measured, MetricTests, Task
 
 ALPHA = 0.05
 
@@ -53,6 +53,16 @@ def correlation_interval(
     return pair(found[0])
 
 
+def notes_on_rows(rows: list[Row], task: Task, truth: Array, study: MetricTests) -> list[str]:
+    """Fill in which metrics of a task do not differ, if the study tests that; notes for the reader."""
+    same = [row["metric"] for row in rows if row["spearman"] is None and row["n"]]
+    notes = [f"{metric} is the same on all sets of {task.name or 'the data'}: no correlation" for metric in same]
+    if study.significance:
+        groups = task.groups(study.over)
+        notes += add_clusters(rows, task, truth, groups, permutations=study.permutations, seed=study.seed)
+    return notes
+
+
 def add_clusters(
     rows: list[Row], task: Task, truth: Array, groups: Array | None, *, permutations: int, seed: int
 ) -> list[str]:
@@ -66,13 +76,13 @@ def add_clusters(
         return []
     common = np.logical_and.reduce([one.defined for one in measured])
     notes = []
-    where = f" of {task.name}" if task.name else ""
     if not common.all():
-        notes.append(f"metrics are compared on the {int(common.sum())} sets{where} where all have a value")
+        notes.append(f"metrics are compared on the {int(common.sum())} sets{task.where} where all have a value")
     if groups is not None and len(set(groups[common].tolist())) < 2:
-        return [*notes, f"metrics{where} are not compared: all sets with a value of every metric share one context"]
+        words = "are not compared: all sets with a value of every metric share one context"
+        return [*notes, f"metrics{task.where} {words}"]
     if common.sum() < 3 or np.ptp(truth[common]) == 0 or any(np.ptp(one.values[common]) == 0 for one in measured):
-        return [*notes, f"too few sets{where} have a value of every metric: no comparison between metrics"]
+        return [*notes, f"too few sets{task.where} have a value of every metric: no comparison between metrics"]
     compared = compare_metrics(
         {one.label: one.values[common] for one in measured},
         truth[common],

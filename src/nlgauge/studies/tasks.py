@@ -10,7 +10,7 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -160,6 +160,11 @@ class Task:
         return ids
 
     @property
+    def where(self) -> str:
+        """` of` and the name, for a note; nothing where there is no name."""
+        return f" of {self.name}" if self.name else ""
+
+    @property
     def contexts(self) -> list[str]:
         """One per set; empty where the file has none."""
         if "context" not in self.frame.columns:
@@ -190,25 +195,10 @@ class Task:
 
 def context_groups(contexts: Sequence[str], ids: Sequence[str], over: Over) -> Array | None:
     """One label per item where items that share a context are resampled together; None where each is by itself."""
-    if over not in get_args(Over):
-        raise OptionError(f"resampling over '{over}'; expected one of {', '.join(get_args(Over))}")
     labels = [context or f"item {id}" for context, id in zip(contexts, ids, strict=True)]
     if over == "sets" or not 1 < len(set(labels)) < len(labels):
         return None
     return np.array(labels)
-
-
-def tasks_of(study: MetricOptions, data: StudyData) -> list[Task]:
-    """The data of a study, read and measured."""
-    return measure(
-        data,
-        study.metrics,
-        columns=study.columns,
-        ratings=study.ratings,
-        by=study.by,
-        tasks=study.tasks,
-        decimals=study.decimals,
-    )
 
 
 def measure(
@@ -216,32 +206,33 @@ def measure(
     metrics: Sequence[str | Metric] = (),
     *,
     columns: Sequence[str] = (),
-    ratings: str | Path | Ratings | None = None,
-    by: str | None = None,
     tasks: Sequence[str] = (),
-    decimals: int | None = None,
-    needs_texts: bool = False,
 ) -> list[Task]:
-    """Read data and measure it: one task per input, or one per value of the column `by`.
+    """Read data and measure it, with arguments as in `MetricOptions`."""
+    return tasks_of(MetricOptions(metrics=metrics, columns=columns, tasks=tasks), data)
 
-    Arguments are as in `MetricOptions`. Texts are read where a metric or `needs_texts` asks for them; otherwise any
-    table will do.
+
+def tasks_of(study: MetricOptions, data: StudyData, *, needs_texts: bool = False) -> list[Task]:
+    """The data of a study, read and measured: one task per input, or one per value of the column `by`.
+
+    Texts are read where a metric or `needs_texts` asks for them; otherwise any table will do.
     """
-    made, left_out = _set_metrics(metrics or (() if columns or ratings is not None else DEFAULT_METRICS))
+    has_others = study.columns or study.ratings is not None
+    made, left_out = _set_metrics(study.metrics or (() if has_others else DEFAULT_METRICS))
     check_inputs(data)
-    titles = task_names(data.entries, tasks)
-    known = ratings_in(ratings)
+    titles = task_names(data.entries, study.tasks)
+    known = ratings_in(study.ratings)
     read = [
         part
         for entry, title in zip(data.entries, titles, strict=True)
-        for part in _read_parts(entry, title, data, by, with_texts=bool(made) or needs_texts)
+        for part in _read_parts(entry, title, data, study.by, with_texts=bool(made) or needs_texts)
     ]
-    computed = _computed(read, made, decimals, data.running)
+    computed = _computed(read, made, study.decimals, data.running)
+    lenient = len(data.entries) > 1 or study.by is not None
     found: list[Task] = []
     for task, values in zip(read, computed, strict=True):
         try:
-            given = _given(task.frame, columns, known, lenient=len(data.entries) > 1 or by is not None)
-            measured = (*values, *given)
+            measured = (*values, *_given(task.frame, study.columns, known, lenient=lenient))
             _check_measured(task.frame, measured)
         except DataError as error:
             raise error.at(file=task.name or None) from error
@@ -319,9 +310,9 @@ def _check_measured(frame: pl.DataFrame, measured: Sequence[Measured]) -> None:
     if twice := {label for label in labels if labels.count(label) > 1}:
         raise OptionError(f"duplicate metric '{min(twice)}'")
     for one in measured:
-        if np.isinf(one.values).any():
-            bad = frame["id"][int(np.flatnonzero(np.isinf(one.values))[0])]
-            raise DataError(f"{one.label} is infinite on set '{bad}'; expected a finite number or none")
+        if bad := np.flatnonzero(np.isinf(one.values)).tolist():
+            id = frame["id"][bad[0]]
+            raise DataError(f"{one.label} is infinite on set '{id}'; expected a finite number or none")
 
 
 def _columns(frame: pl.DataFrame, patterns: Sequence[str], lenient: bool) -> list[str]:
@@ -370,11 +361,10 @@ def ratings_in(ratings: str | Path | Ratings | None) -> Ratings | None:
 
 def _refuse_strangers(ratings: Ratings, tasks: Sequence[Task]) -> None:
     known = {id for task in tasks for id in task.ids}
-    strangers = [item for item in ratings.frame["item"].unique(maintain_order=True).to_list() if item not in known]
-    if strangers:
+    if strangers := [item for item in ratings.frame["item"].unique(maintain_order=True) if item not in known]:
+        others = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
         raise DataError(
-            f"ratings of '{strangers[0]}'{f' and {len(strangers) - 1} more' * (len(strangers) > 1)}, which the data "
-            "does not have; expected items named as the sets' ids"
+            f"ratings of '{strangers[0]}'{others}, which the data does not have; expected items named as the sets' ids"
         )
 
 
@@ -387,12 +377,12 @@ def notes_about(tasks: Sequence[Task], over: Over = "sets") -> list[str]:
     """What a reader of the rows must know about the metrics and about the groups that are resampled."""
     notes = []
     for task in tasks:
-        groups = task.groups(over)
-        if groups is not None:
-            count = len(set(groups.tolist()))
-            where = f" of {task.name}" if task.name else ""
+        if (groups := task.groups(over)) is not None:
+            count = len(np.unique(groups))
             rough = "; so few that intervals and tests are rough" if count < _FEW_GROUPS else ""
-            notes.append(f"sets{where} share contexts: {count} contexts are resampled, not {len(task)} sets{rough}")
+            notes.append(
+                f"sets{task.where} share contexts: {count} contexts are resampled, not {len(task)} sets{rough}"
+            )
     if left_out := list(dict.fromkeys(label for task in tasks for label in task.left_out)):
         notes.append(f"left out, since they measure a whole corpus and no single set: {', '.join(left_out)}")
     for label in dict.fromkeys(one.label for task in tasks for one in task.measured if one.negated):
@@ -400,6 +390,6 @@ def notes_about(tasks: Sequence[Task], over: Over = "sets") -> list[str]:
     for task in tasks:
         for one in task.measured:
             if missing := int((~one.defined).sum()):
-                where = f" of {task.name}" if task.name else ""
-                notes.append(f"{one.label} has no value on {missing} of {len(task)} sets{where}; they are left out")
+                of = f"{missing} of {len(task)} sets{task.where}"
+                notes.append(f"{one.label} has no value on {of}; they are left out")
     return notes

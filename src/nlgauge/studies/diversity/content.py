@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,12 +11,12 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.data.roles import ROLES
-from nlgauge.drawing import alt, inline, shortened
+from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import correlation, optimal_accuracy
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, finite, with_interval
-from nlgauge.studies.panels import class_histogram, panel, points_frame, points_of, side_by_side
-from nlgauge.studies.rows import add_clusters, correlation_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, finite, with_interval
+from nlgauge.studies.panels import class_histogram, panel, points_of, points_of_sets, side_by_side
+from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
 from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
 
@@ -43,8 +42,7 @@ class ContentTest(MetricTests, MetricOptions, Study):
         "nlgauge study content story.csv resp.csv --tasks story,resp --column 'metric_*' --format latex",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("n"),
+        *columns("metric", "n"),
         *with_interval("spearman", "rho", beside=True),
         Column("pearson", "r"),
         *with_interval("oca", "OCA", beside=True),
@@ -71,15 +69,12 @@ class ContentTest(MetricTests, MetricOptions, Study):
             labels.add(label)
             classes = class_labels(task, label, self.high)
             groups = task.groups(self.over)
-            for one in task.measured:
-                row = self._row(task, one, classes, groups)
-                if row["spearman"] is None and row["n"]:
-                    notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
-                rows.append(row)
-                points.append(_points(task, one, classes))
-            if self.significance:
-                notes += add_clusters(rows, task, classes, groups, permutations=self.permutations, seed=self.seed)
-        facts = {"label": "/".join(sorted(labels)), "units": resampled_units(tasks, self.over)}
+            found = [self._row(task, one, classes, groups) for one in task.measured]
+            notes += notes_on_rows(found, task, classes, self)
+            rows += found
+            names = class_names(classes)
+            points += [points_of_sets(task, one.label, value=one.values, label=names) for one in task.measured]
+        facts = {**facts_of(label=labels), "units": resampled_units(tasks, self.over)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, classes: Array, groups: Array | None) -> Row:
@@ -124,41 +119,28 @@ def _threshold_mark(row: Row) -> Any:
 def class_labels(task: Task, column: str, high: str | None) -> Array:
     """Which sets are of the diverse class, as 0 and 1."""
     if high is None:
-        values = task.numbers(column, "label")
+        values = pl.Series(task.numbers(column, "label"))
     else:
-        texts = task.frame[task.column("label", column)].cast(pl.String)
-        if texts.null_count():
-            missing = task.ids[int(texts.is_null().arg_true()[0])]
+        values = task.frame[column].cast(pl.String)
+        if values.null_count():
+            missing = task.ids[int(values.is_null().arg_true()[0])]
             raise DataError(f"set '{missing}' has no label; expected one for every set", file=task.name, column=column)
-        if high not in texts.to_list():
+        if high not in values:
             raise DataError(f"no set has the label '{high}'", file=task.name, column=column)
-        kinds = texts.unique().sort().to_list()
-        if len(kinds) != 2:
-            raise _not_two(task, column, kinds)
-        return np.where((texts == high).to_numpy(), 1.0, 0.0)
-    kinds = np.unique(values).tolist()
+    kinds = values.unique().sort().to_list()
     if len(kinds) != 2:
-        raise _not_two(task, column, kinds)
-    return np.where(values == kinds[1], 1.0, 0.0)
+        shown = ", ".join(f"{kind:g}" if high is None else kind for kind in kinds[:5])
+        advice = "; for a parameter with many values use `nlgauge study decoding`" if len(kinds) > 2 else ""
+        count = f"{len(kinds)} different labels" if len(kinds) > 1 else "one class only"
+        more = ", …" if len(kinds) > 5 else ""
+        raise DataError(
+            f"{count} ({shown}{more}); expected two classes, high and low content diversity{advice}",
+            file=task.name,
+            column=column,
+        )
+    return (values == (kinds[1] if high is None else high)).cast(pl.Float64).to_numpy()
 
 
-def _not_two(task: Task, column: str, kinds: Sequence[Any]) -> DataError:
-    shown = ", ".join(f"{kind:g}" if isinstance(kind, float) else str(kind) for kind in kinds[:5])
-    advice = "; for a parameter with many values use `nlgauge study decoding`" if len(kinds) > 2 else ""
-    count = f"{len(kinds)} different labels" if len(kinds) > 1 else "one class only"
-    return DataError(
-        f"{count} ({shown}{', …' * (len(kinds) > 5)}); expected two classes, high and low content diversity{advice}",
-        file=task.name,
-        column=column,
-    )
-
-
-def _points(task: Task, one: Measured, classes: Array) -> pl.DataFrame:
-    return points_frame(
-        task.name,
-        one.label,
-        id=task.ids,
-        context=[shortened(context) for context in task.contexts],
-        value=one.values,
-        label=["high" if high else "low" for high in classes],
-    )
+def class_names(classes: Array) -> Array:
+    """The two classes in words, for a chart."""
+    return np.where(classes == 1, "high", "low")

@@ -1,7 +1,4 @@
-"""The decoding test: does a metric follow a parameter of the generator (paper 1, sections 3.1 and 6.3)?
-
-Any column can be the parameter: temperature, top-p, top-k, or the number of sentiments among the responses.
-"""
+"""The decoding test: does a metric follow a parameter, such as temperature (paper 1, sections 3.1 and 6.3)?"""
 
 from __future__ import annotations
 
@@ -14,18 +11,19 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option
 from nlgauge.data.roles import ROLES
-from nlgauge.drawing import PALETTE, alt, inline, shortened
+from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData
-from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
-from nlgauge.studies.rows import add_clusters, correlation_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of
+from nlgauge.studies.panels import panel, points_of, points_of_sets, side_by_side
+from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
 from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
 
 SUBSET = 200
 Scale = Literal["auto", "linear", "log10"]
 Draw = Literal["even", "simple"]
+KINDS: tuple[Literal["spearman"], Literal["pearson"]] = ("spearman", "pearson")
 _TREND_STEPS = 20
 
 
@@ -56,14 +54,11 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         "nlgauge study decoding reviews.csv --parameter sentiments -m content",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("n"),
+        *columns("metric", "n"),
         Column("spearman", "rho", beside=True),
         Column("spearman_sd", "sd", beside=True),
-        Column("pearson", "r"),
-        Column("spearman_all", "rho (all sets)"),
-        Column("spearman_ci"),
-        Column("cluster"),
+        *columns(pearson="r", spearman_all="rho (all sets)"),
+        *columns("spearman_ci", "cluster"),
     )
     aspect: ClassVar[str] = "form"
 
@@ -90,11 +85,8 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
             chosen.add(parameter)
             levels = task.numbers(parameter, "parameter")
             if np.ptp(levels) == 0:
-                raise DataError(
-                    f"all sets have {levels[0]:g}; expected sets made with different values",
-                    file=task.name,
-                    column=parameter,
-                )
+                message = f"all sets have {levels[0]:g}; expected sets made with different values"
+                raise DataError(message, file=task.name, column=parameter)
             scaled, used = scaled_levels(task, parameter, levels, self.scale)
             scales.add(used)
             size = self.subset if self.subset is not None else SUBSET if len(task) >= 2 * SUBSET else 0
@@ -103,27 +95,19 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
                     f"{argument('subset', size)}, and {task.name or 'the data'} has {len(task)} sets; choose fewer"
                 )
             order, groups = canonical_order(task, scaled), task.groups(self.over)
-            for one in task.measured:
-                row = self._row(task, one, scaled, groups, order, size)
-                if row["spearman"] is None and row["n"]:
-                    notes.append(f"{one.label} is the same on all sets of {task.name or 'the data'}: no correlation")
-                rows.append(row)
-                points.append(_points(task, one, levels))
-            if self.significance:
-                notes += add_clusters(rows, task, scaled, groups, permutations=self.permutations, seed=self.seed)
-        facts = {
-            "parameter": "/".join(sorted(chosen)),
-            "scale": "/".join(sorted(scales)),
-            "units": resampled_units(tasks, self.over),
-        }
+            found = [self._row(task, one, scaled, groups, order, size) for one in task.measured]
+            notes += notes_on_rows(found, task, scaled, self)
+            rows += found
+            points += [_points(task, one, levels) for one in task.measured]
+        facts = {**facts_of(parameter=chosen, scale=scales), "units": resampled_units(tasks, self.over)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, levels: Array, groups: Array | None, order: Array, size: int) -> Row:
         defined = order[one.defined[order]]
         values, truth = one.values[defined], levels[defined]
         row: Row = {"task": task.name, "metric": one.label, "n": len(values), "signature": one.signature}
-        row |= dict.fromkeys(("spearman", "spearman_sd", "pearson", "pearson_sd", "spearman_all", "spearman_ci"))
-        row["cluster"] = None
+        keys = ("spearman", "spearman_sd", "pearson", "pearson_sd", "spearman_all", "spearman_ci", "cluster")
+        row |= dict.fromkeys(keys)
         if len(values) < 3 or np.ptp(values) == 0 or np.ptp(truth) == 0:
             return row
         if size > len(values):
@@ -134,17 +118,11 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         interval = correlation_interval(values, truth, "spearman", self, None if groups is None else groups[defined])
         row |= {"spearman": rho, "pearson": r, "spearman_all": rho, "spearman_ci": interval}
         if size:
+            row |= {"subset": size, "subsets": self.repeats}
             drawn = draw_subsets(truth, size, self.repeats, self.draw, self.seed)
-            rhos = np.array([correlation(values[rows], truth[rows], "spearman") for rows in drawn])
-            rs = np.array([correlation(values[rows], truth[rows], "pearson") for rows in drawn])
-            row |= {
-                "subset": size,
-                "subsets": self.repeats,
-                "spearman": float(np.nanmean(rhos)),
-                "spearman_sd": float(np.nanstd(rhos, ddof=1)),
-                "pearson": float(np.nanmean(rs)),
-                "pearson_sd": float(np.nanstd(rs, ddof=1)),
-            }
+            for kind in KINDS:
+                found = np.array([correlation(values[rows], truth[rows], kind) for rows in drawn])
+                row |= {kind: float(np.nanmean(found)), f"{kind}_sd": float(np.nanstd(found, ddof=1))}
         return row
 
     def sentence(self, result: Result) -> str:
@@ -153,8 +131,7 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
 
     def chart(self, result: Result) -> Any:
         """Each set as a point, value against parameter, raters' deviations as bars, and the trend (Figure 3)."""
-        logarithmic = result.facts["scale"] == "log10"
-        scale = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(zero=False)
+        scale = alt.Scale(type="log", nice=False) if result.facts["scale"] == "log10" else alt.Scale(zero=False)
         axis = alt.X("parameter:Q", title=result.facts["parameter"], scale=scale)
         panels = []
         for row in result.rows:
@@ -220,14 +197,6 @@ def draw_subsets(levels: Array, size: int, repeats: int, draw: Draw, seed: int) 
 
 def _points(task: Task, one: Measured, levels: Array) -> pl.DataFrame:
     spread = np.full(len(task), np.nan) if one.spread is None else one.spread
-    frame = points_frame(
-        task.name,
-        one.label,
-        id=task.ids,
-        context=[shortened(context) for context in task.contexts],
-        parameter=levels,
-        value=one.values,
-        low=one.values - spread,
-        high=one.values + spread,
-    )
-    return frame.with_columns(pl.col("low", "high").fill_nan(None))
+    ends = {"low": one.values - spread, "high": one.values + spread}
+    points = points_of_sets(task, one.label, parameter=levels, value=one.values, **ends)
+    return points.with_columns(pl.col("low", "high").fill_nan(None))

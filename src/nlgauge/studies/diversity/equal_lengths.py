@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -28,25 +28,25 @@ class EqualSets:
     have one row for each of `SCORES` and one column per set. The designated distribution is over `words` words.
     """
 
-    n: int
+    ead: ExpectationAdjustedDistinct
     size: int
     count: int
     seed: int
-    distinct: Distinct
-    ead: ExpectationAdjustedDistinct
-    words: float
 
-    @classmethod
-    def make(
-        cls, n: int, size: int, count: int, seed: int, vocabulary: str, tok: str, case: Literal["keep", "lower"]
-    ) -> EqualSets:
-        """With both metrics made from the options."""
-        ead = ExpectationAdjustedDistinct(n=Orders(n), vocab=vocabulary, tok=tok, case=case)
-        of_words = ead if n == 1 else ExpectationAdjustedDistinct(n=Orders(1), vocab=vocabulary, tok=tok, case=case)
-        if ead.possible(n) < 1:
-            raise DataError(f"{ead.vocab} has no {n}-gram; expected a corpus with texts of at least {n} tokens")
-        distinct = Distinct(n=Orders(n), over="corpus", tok=tok, case=case)
-        return cls(n, size, count, seed, distinct, ead, of_words.possible(1))
+    @property
+    def n(self) -> int:
+        """The order of n-grams."""
+        return self.ead.n[0]
+
+    @cached_property
+    def words(self) -> float:
+        """How many words the designated distribution is over."""
+        return (self.ead if self.n == 1 else replace(self.ead, n=Orders(1))).possible(1)
+
+    @cached_property
+    def distinct(self) -> Distinct:
+        """Distinct on the same tokens."""
+        return Distinct(n=self.ead.n, over="corpus", tok=self.ead.tok, case=self.ead.case)
 
     def from_corpus(self, ids: Array) -> Array:
         """Scores of sets of these texts: token numbers, one row per text."""
@@ -105,13 +105,11 @@ class TextPool:
             return usable
         common = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         seen = ", ".join(f"{length} tokens ({count:,} texts)" for length, count in common[:5])
-        if len(common) < 2:
-            advice = "expected texts of different lengths"
-        else:
-            many = min(len(common), _SUGGESTED_LENGTHS)
+        advice = "expected texts of different lengths"
+        if (many := min(len(common), _SUGGESTED_LENGTHS)) >= 2:
             advice = f"{argument('texts_per_set', common[1][1])} would leave 2 lengths"
-            if many > 2:
-                advice += f", {argument('texts_per_set', common[many - 1][1])} at least {many}"
+        if many > 2:
+            advice += f", {argument('texts_per_set', common[many - 1][1])} at least {many}"
         raise DataError(
             f"{len(usable)} lengths have at least {size:,} texts, and a slope needs 2; the most common lengths "
             f"are {seen or 'too short or not asked for'}; {advice}",

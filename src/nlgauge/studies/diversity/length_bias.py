@@ -1,6 +1,5 @@
 """The length-bias study: do distinct and EAD stay the same when texts get longer (paper 2, section 2, Figures 1 and 2)?
 
-For every length, sets of texts of exactly that length are drawn, from a corpus and from the designated distribution.
 A fair measure of diversity has a slope of zero on the designated distribution.
 """
 
@@ -17,25 +16,17 @@ from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option
 from nlgauge.drawing import alt, colours, inline
 from nlgauge.errors import DataError, OptionError, argument
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, pair, with_interval
+from nlgauge.metrics.diversity.ngram import ExpectationAdjustedDistinct
+from nlgauge.metrics.orders import Orders
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, pair, with_interval
 from nlgauge.studies.diversity.equal_lengths import SCORES, EqualSets, TextPool
-from nlgauge.studies.loading import check_inputs, load, part_name, parts_of, task_names
+from nlgauge.studies.loading import check_inputs, load_sets, part_name, parts_of, task_names
 from nlgauge.studies.panels import points_of
 from nlgauge.studies.sentences import listed
 from nlgauge.studies.tasks import Seed, TaskOptions
 
 NOTABLE_CHANGE = 0.05
 SAME = 0.01
-_CURVE_COLUMNS = {
-    "task": pl.String,
-    "metric": pl.String,
-    "source": pl.String,
-    "score": pl.String,
-    "length": pl.Int64,
-    "mean": pl.Float64,
-    "sd": pl.Float64,
-    "texts": pl.Int64,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,8 +52,7 @@ class LengthBias(Seed, TaskOptions, Study):
         "nlgauge study length-bias --lengths 5:40",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("lengths"),
+        *columns("metric", "lengths"),
         *with_interval("slope", digits=5),
         *with_interval("relative_slope", "relative slope", digits=4, beside=True),
         Column("mean", digits=3),
@@ -100,9 +90,13 @@ class LengthBias(Seed, TaskOptions, Study):
             raise OptionError(
                 f"nothing to study; expected a corpus, or {argument('lengths')} for the designated distribution"
             )
-        using = EqualSets.make(
-            self.n, self.texts_per_set, self.sets, self.seed, str(self.vocabulary), self.tok, self.case
-        )
+        vocabulary = str(self.vocabulary)
+        ead = ExpectationAdjustedDistinct(n=Orders(self.n), vocab=vocabulary, tok=self.tok, case=self.case)
+        if ead.possible(self.n) < 1:
+            raise DataError(
+                f"{ead.vocab} has no {self.n}-gram; expected a corpus with texts of at least {self.n} tokens"
+            )
+        using = EqualSets(ead, self.texts_per_set, self.sets, self.seed)
         invented: dict[int, Array] = {}
         rows: list[Row] = []
         curves: list[pl.DataFrame] = []
@@ -124,9 +118,9 @@ class LengthBias(Seed, TaskOptions, Study):
             notes += _advice(task, found, mine)
             rows += found
             curves += mine
-        facts = {"V": f"{using.ead.possible(self.n):.15g}", "fit": "least-squares", "interval": "t over lengths"}
-        for name, value, given in (("vocab", using.ead.vocab, self.vocabulary), ("tok", using.ead.tok, self.tok)):
-            facts |= {} if value == str(given) else {name: value}
+        facts = {"V": f"{ead.possible(self.n):.15g}", "fit": "least-squares", "interval": "t over lengths"}
+        facts |= {"vocab": ead.vocab} if ead.vocab != vocabulary else {}
+        facts |= {"tok": ead.tok} if ead.tok != self.tok else {}
         joined = pl.concat(curves)
         return Result(self, rows, tuple(notes), facts, {"curves": joined}, extra={"curves": joined.to_dicts()})
 
@@ -140,9 +134,7 @@ class LengthBias(Seed, TaskOptions, Study):
         check_inputs(data)
         for entry, title in zip(data.entries, task_names(data.entries, self.tasks), strict=True):
             try:
-                sets = load(entry, data.reading)[1]
-                if sets is None:
-                    raise AssertionError("sets are loaded with their texts")
+                sets = load_sets(entry, data.reading)
                 parts = parts_of(sets.frame, self.by)
             except DataError as error:
                 raise error.at(file=title or None) from error
@@ -209,31 +201,25 @@ class LengthBias(Seed, TaskOptions, Study):
 def _fit(result: Result, row: Row) -> list[dict[str, Any]]:
     """Both ends of a fitted line, which goes through the mean length and the mean score."""
     middle = points_of(result, row, "curves")["length"].to_numpy().mean()
-    return [
-        {
-            "metric": row["metric"],
-            "length": length,
-            "mean": row["mean"] + row["slope"] * (length - middle),
-            "slope": row["slope"],
-        }
-        for length in (row["shortest"], row["longest"])
-    ]
+    line = {"metric": row["metric"], "slope": row["slope"]}
+    ends = (row["shortest"], row["longest"])
+    return [{**line, "length": end, "mean": row["mean"] + row["slope"] * (end - middle)} for end in ends]
 
 
 def _slopes_in_words(rows: Sequence[Row], task: str) -> str:
-    ways: dict[str, list[str]] = {}
+    falls, rises, same, unknown = (
+        "with longer texts the score falls",
+        "with longer texts the score rises",
+        "no change with length is shown",
+        "there are too few lengths for an interval",
+    )
+    ways: dict[str, list[str]] = {falls: [], rises: [], same: [], unknown: []}
     for row in rows:
         ends = row["relative_slope_ci"]
-        way = "unknown" if ends is None else "falls" if ends[1] < 0 else "rises" if ends[0] > 0 else "shown"
+        way = unknown if ends is None else falls if ends[1] < 0 else rises if ends[0] > 0 else same
         shown = "" if ends is None else f" ({100 * ends[0]:.2g} to {100 * ends[1]:.2g} % per token)"
-        ways.setdefault(way, []).append(f"{row['metric']}{shown}")
-    words = {
-        "falls": "with longer texts the score falls for {}",
-        "rises": "with longer texts the score rises for {}",
-        "shown": "no change with length is shown for {}",
-        "unknown": "there are too few lengths for an interval for {}",
-    }
-    found = "; ".join(words[way].format(listed(ways[way])) for way in words if way in ways)
+        ways[way].append(f"{row['metric']}{shown}")
+    found = "; ".join(f"{way} for {listed(metrics)}" for way, metrics in ways.items() if metrics)
     return f"On {task}, {found}." if task else f"{found[0].upper()}{found[1:]}."
 
 
@@ -254,21 +240,12 @@ def fit_slope(lengths: Array, means: Array, confidence: float) -> tuple[float, t
 
 def _curves(task: str, source: str, scores: Mapping[int, Array], counts: Mapping[int, int]) -> Iterator[pl.DataFrame]:
     """One curve per score: the mean and standard deviation over sets at each length."""
-    for place, score in enumerate(SCORES):
-        points = [
-            {
-                "task": task,
-                "metric": f"{score} ({source})",
-                "source": source,
-                "score": score,
-                "length": length,
-                "mean": float(values[place].mean()),
-                "sd": float(values[place].std(ddof=1)) if values.shape[1] > 1 else None,
-                "texts": counts.get(length),
-            }
-            for length, values in scores.items()
-        ]
-        yield pl.DataFrame(points, schema=_CURVE_COLUMNS)
+    kinds = {"sd": pl.Float64, "texts": pl.Int64}
+    for score, values in zip(SCORES, np.stack(list(scores.values()), axis=1), strict=True):
+        points: Row = {"task": task, "metric": f"{score} ({source})", "source": source, "score": score}
+        points |= {"length": list(scores), "mean": values.mean(axis=1)}
+        points |= {"sd": values.std(axis=1, ddof=1) if values.shape[1] > 1 else None}
+        yield pl.DataFrame({**points, "texts": list(map(counts.get, scores))}, schema_overrides=kinds)
 
 
 def _advice(task: str, rows: Sequence[Row], curves: Sequence[pl.DataFrame]) -> Iterator[str]:

@@ -15,13 +15,13 @@ from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError, argument
 from nlgauge.metrics.base import Metric
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, with_interval
-from nlgauge.studies.diversity.content import class_labels
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, with_interval
+from nlgauge.studies.diversity.content import class_labels, class_names
 from nlgauge.studies.diversity.decoding import canonical_order
 from nlgauge.studies.panels import class_histogram
 from nlgauge.studies.rows import correlation_interval
 from nlgauge.studies.sentences import between
-from nlgauge.studies.tasks import Resampling, Task, TaskOptions, measure, resampled_units
+from nlgauge.studies.tasks import MetricOptions, Resampling, Task, TaskOptions, resampled_units, tasks_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,9 @@ class Nuggets(Resampling, TaskOptions, Study):
     name: ClassVar[str] = "nuggets"
     examples: ClassVar[tuple[str, ...]] = ("nlgauge study nuggets mcdiv.csv --kept nuggets.jsonl --chart nuggets.html",)
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("n"),
+        *columns("metric", "n"),
         Column("kept", beside=True),
-        Column("share"),
-        Column("low"),
-        Column("high"),
+        *columns("share", "low", "high"),
         *with_interval("spearman_before", "rho before", digits=3, beside=True),
         *with_interval("spearman", "rho", digits=3, beside=True),
     )
@@ -67,8 +64,9 @@ class Nuggets(Resampling, TaskOptions, Study):
 
     def compute(self, data: StudyData) -> Result:
         """The kept sets of every task, and the metric's correlation with the label before and after."""
-        metrics, columns = ((), (self.column,)) if self.column else ((self.metric,), ())
-        tasks = measure(data, metrics, columns=columns, by=self.by, tasks=self.tasks, needs_texts=True)
+        metrics, column = ((), (self.column,)) if self.column else ((self.metric,), ())
+        options = MetricOptions(metrics=metrics, columns=column, by=self.by, tasks=self.tasks)
+        tasks = tasks_of(options, data, needs_texts=True)
         rows: list[Row] = []
         kept_sets, points = [], []
         labels = set()
@@ -88,29 +86,20 @@ class Nuggets(Resampling, TaskOptions, Study):
             if task.sets is not None:
                 frame = task.sets.select(kept).to_polars()
                 kept_sets.append(frame if len(tasks) == 1 else frame.with_columns(task=pl.lit(task.name)))
-            points.append(_points(task, values, classes, kept))
-        facts = {"label": "/".join(sorted(labels)), "units": resampled_units(tasks, self.over)}
+            mine = {"value": values, "label": class_names(classes), "kept": np.isin(np.arange(len(task)), kept)}
+            points.append(pl.DataFrame({"task": [task.name] * len(task), **mine}))
+        facts = {**facts_of(label=labels), "units": resampled_units(tasks, self.over)}
         tables = {"kept": pl.concat(kept_sets, how="diagonal_relaxed"), "points": pl.concat(points)}
         return Result(self, rows, (), facts, tables)
 
     def _row(self, task: Task, classes: Array, kept: Array) -> Row:
         one = task.measured[0]
-        before, before_interval = self._correlation(task, classes, np.arange(len(task)))
-        after, after_interval = self._correlation(task, classes, kept)
-        return {
-            "task": task.name,
-            "metric": one.label,
-            "n": len(task),
-            "kept": len(kept),
-            "share": len(kept) / len(task),
-            "low": int((classes[kept] == 0).sum()),
-            "high": int((classes[kept] == 1).sum()),
-            "spearman_before": before,
-            "spearman_before_ci": before_interval,
-            "spearman": after,
-            "spearman_ci": after_interval,
-            "signature": one.signature,
-        }
+        row: Row = {"task": task.name, "metric": one.label, "n": len(task), "kept": len(kept)}
+        row["share"] = len(kept) / len(task)
+        row |= {"low": int((classes[kept] == 0).sum()), "high": int((classes[kept] == 1).sum())}
+        row["spearman_before"], row["spearman_before_ci"] = self._correlation(task, classes, np.arange(len(task)))
+        row["spearman"], row["spearman_ci"] = self._correlation(task, classes, kept)
+        return row | {"signature": one.signature}
 
     def _correlation(self, task: Task, classes: Array, rows: Array) -> tuple[float | None, list[float] | None]:
         """Spearman's rho of the metric with the label on these rows, and its interval."""
@@ -172,16 +161,3 @@ def draw_balanced(values: Array, classes: Array, order: Array, group: int, seed:
         size = min(len(low), len(high))
         kept += [rng.permutation(low)[:size], rng.permutation(high)[:size]]
     return np.sort(np.concatenate(kept))
-
-
-def _points(task: Task, values: Array, classes: Array, kept: Array) -> pl.DataFrame:
-    chosen = np.zeros(len(task), dtype=bool)
-    chosen[kept] = True
-    return pl.DataFrame(
-        {
-            "task": [task.name] * len(task),
-            "value": values,
-            "label": ["high" if high else "low" for high in classes],
-            "kept": chosen,
-        }
-    )

@@ -17,7 +17,7 @@ from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.diversity.decoding import ParameterOptions, canonical_order, scaled_levels
 from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
 from nlgauge.studies.rows import correlation_interval
@@ -44,8 +44,7 @@ class RankingTest(Resampling, ParameterOptions, Study):
         "nlgauge study ranking sets.jsonl --parameter temperature -m distinct -m self-bleu",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("n", "pairs"),
+        *columns("metric", n="pairs"),
         *with_interval("spearman", "rho", beside=True),
         *with_interval("accuracy", "acc", beside=True),
         Column("ties"),
@@ -73,41 +72,35 @@ class RankingTest(Resampling, ParameterOptions, Study):
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
             levels, used = scaled_levels(task, parameter, task.numbers(parameter, "parameter"), self.scale)
-            pairs = (
-                _asked(task, human)
-                if human is not None
-                else _pair_up(task, levels, self.pair_by, self.pairs, self.seed)
-            )
+            if human is not None:
+                pairs = _asked(task, human)
+            else:
+                pairs = _pair_up(task, levels, self.pair_by, self.pairs, self.seed)
             chosen.add(parameter)
             scales.add(used)
             ways.add(pairs.way)
             if pairs.way == "random":
-                where = f" of {task.name}" if task.name else ""
-                notes.append(f"no two sets{where} share a '{self.pair_by}': paired at random")
+                notes.append(f"no two sets{task.where} share a '{self.pair_by}': paired at random")
             if len(pairs.first) < 3:
-                raise DataError(
-                    f"{len(pairs.first)} pairs with different parameters; expected at least 3", file=task.name
-                )
+                message = f"{len(pairs.first)} pairs with different parameters; expected at least 3"
+                raise DataError(message, file=task.name)
             truth = pairs.differences(levels)
             shared = task.groups(self.over) if pairs.way == "shared" else None
             groups = None if shared is None else shared[pairs.first]
             scored = {one.label: (pairs.differences(one.values), one.signature) for one in task.measured}
             if pairs.answers is not None:
                 scored["rnkHDS"] = (pairs.answers, "ratings|question:which set is more diverse")
+            ends = {"first": [task.ids[i] for i in pairs.first], "second": [task.ids[i] for i in pairs.second]}
             for label, (values, signature) in scored.items():
+                right = np.sign(values) == np.sign(truth)
                 row = {"task": task.name, "metric": label, **self._row(values, truth, groups), "signature": signature}
                 if row["spearman"] is None:
                     where = task.name or "the data"
                     notes.append(f"{label} does not tell any two sets of {where} apart: no correlation")
                 rows.append(row)
-                points.append(_points(task, label, pairs, values, truth))
-        facts = {
-            "parameter": "/".join(sorted(chosen)),
-            "scale": "/".join(sorted(scales)),
-            "paired": "/".join(sorted(ways)),
-            "ties": "miss",
-            "units": resampled_units(tasks, self.over),
-        }
+                points.append(points_frame(task, label, **ends, parameter=truth, value=values, right=right))
+        facts = facts_of(parameter=chosen, scale=scales, paired=ways)
+        facts |= {"ties": "miss", "units": resampled_units(tasks, self.over)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, differences: Array, truth: Array, groups: Array | None) -> Row:
@@ -193,8 +186,7 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
     grouped = pl.DataFrame({"key": keys, "row": order[: len(keys)]})
     joined = grouped.join(grouped, on="key", suffix="_2", maintain_order="left_right")
     left, right = joined["row"].to_numpy(), joined["row_2"].to_numpy()
-    rank = np.empty(len(task), dtype=np.int64)
-    rank[order] = np.arange(len(task))
+    rank = np.argsort(order)
     kept = (rank[left] < rank[right]) & (levels[left] != levels[right])
     first, second, way = left[kept], right[kept], "shared"
     if len(first) == 0:
@@ -207,15 +199,3 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
         first, second = first[drawn], second[drawn]
     swap = rng.integers(0, 2, len(first)).astype(bool)
     return _Pairs(np.where(swap, second, first), np.where(swap, first, second), way)
-
-
-def _points(task: Task, label: str, pairs: _Pairs, values: Array, truth: Array) -> pl.DataFrame:
-    return points_frame(
-        task.name,
-        label,
-        first=[task.ids[i] for i in pairs.first],
-        second=[task.ids[i] for i in pairs.second],
-        parameter=truth,
-        value=values,
-        right=np.sign(values) == np.sign(truth),
-    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +18,10 @@ from nlgauge.data.tables import Ratings
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.stats.correlation import correlation, optimal_accuracy
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of
 from nlgauge.studies.diversity.decoding import canonical_order
-from nlgauge.studies.tasks import Seed, Task, TaskOptions, measure, ratings_in
+from nlgauge.studies.human import has_pairs
+from nlgauge.studies.tasks import MetricOptions, Seed, Task, TaskOptions, ratings_in, tasks_of
 
 TOLERANCE = 0.05
 
@@ -44,15 +47,8 @@ class Stability(Seed, TaskOptions, Study):
         "nlgauge study stability sets.csv --column metric_abs_hds_mean --ratings-per-set 10",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("sets"),
-        Column("ratings"),
-        Column("spearman", "rho"),
-        Column("spearman_sd", "sd"),
-        Column("oca", "OCA"),
-        Column("oca_sd", "OCA sd"),
-        Column("cost"),
-        Column("stable"),
+        *columns("metric", "sets", "ratings", spearman="rho", spearman_sd="sd", oca="OCA", oca_sd="OCA sd"),
+        *columns("cost", "stable"),
     )
     aspect: ClassVar[str] = "raters"
 
@@ -86,44 +82,39 @@ class Stability(Seed, TaskOptions, Study):
                 f"beside it ({argument('column')}): one of them"
             )
         known = ratings_in(self.ratings)
-        columns = (self.column,) if self.column else ()
+        column = (self.column,) if self.column else ()
         rows: list[Row] = []
         chosen = set()
-        for task in measure(data, columns=columns, ratings=known, by=self.by, tasks=self.tasks):
+        options = MetricOptions(columns=column, ratings=known, by=self.by, tasks=self.tasks)
+        for task in tasks_of(options, data):
             truth = task.column("truth", self.truth)
             chosen.add(truth)
             levels = task.numbers(truth, "truth")
             if np.ptp(levels) == 0:
                 raise DataError(f"all sets have {levels[0]:g}; expected different values", file=task.name, column=truth)
+            order = canonical_order(task, levels)
             if known is None:
-                made = [_summarised(task, self.ratings_per_set)]
+                rows += self._plans(task, _summarised(task, order, self.ratings_per_set), levels)
             else:
-                made = [_single(task, known, one.label) for one in task.measured]
-            for answers in made:
-                rows += self._plans(task, answers, levels)
-        facts = {
-            "truth": "/".join(sorted(chosen)),
-            "answers": "simulated from standard deviations" if known is None else "drawn",
-            "draws": "with replacement",
-        }
+                for one in task.measured:
+                    rows += self._plans(task, _single(task, order, known, one.label), levels)
+        answers = "simulated from standard deviations" if known is None else "drawn"
+        facts = {**facts_of(truth=chosen), "answers": answers, "draws": "with replacement"}
         return Result(self, rows, self._notes(rows), facts)
 
     def _plans(self, task: Task, answers: _Answers, levels: Array) -> list[Row]:
         """One row per plan: so many sets, so many ratings each."""
-        rank = np.empty(len(task), dtype=np.int64)
-        rank[canonical_order(task, levels)] = np.arange(len(task))
-        ordered = answers.at(np.argsort(rank[answers.rows]))
-        truth = levels[ordered.rows]
+        truth, most = levels[answers.rows], answers.most
         size = len(truth)
         if size < 3 or np.ptp(truth) == 0:
             raise DataError(f"{size} rated sets; expected at least 3 with different labels", file=task.name)
-        counts = self.per_set or sorted({1, *range(2, ordered.most + 1, 2), ordered.most})
-        wrong = next((count for count in counts if not 1 <= count <= ordered.most), None)
-        check_that(wrong is None, "per_set", wrong, f"at least 1 and at most {ordered.most} ratings, as there are")
+        counts = self.per_set or sorted({1, *range(2, most + 1, 2), most})
+        wrong = next((count for count in counts if not 1 <= count <= most), None)
+        check_that(wrong is None, "per_set", wrong, f"at least 1 and at most {most} ratings, as there are")
         sizes = self.sets or sorted({max(3, round(size * share / 10)) for share in range(1, 11)})
-        everything = correlation(ordered.scores(ordered.most, np.random.default_rng(self.seed)), truth, "spearman")
+        everything = correlation(answers.scores(most, np.random.default_rng(self.seed)), truth, "spearman")
         return [
-            {"task": task.name, "metric": ordered.label, **self._plan(task, ordered, truth, number, count, everything)}
+            {"task": task.name, "metric": answers.label, **self._plan(task, answers, truth, number, count, everything)}
             for number in sizes
             for count in counts
         ]
@@ -156,9 +147,9 @@ class Stability(Seed, TaskOptions, Study):
 
     def _notes(self, rows: Sequence[Row]) -> tuple[str, ...]:
         notes = []
-        for (task, metric), mine in _by_metric(rows).items():
+        for task, metric, mine in _by_metric(rows):
             where = f" on {task}" if task else ""
-            if best := cheapest_plan(mine):
+            if best := _cheapest_plan(mine):
                 notes.append(
                     f"{metric}{where}: the cheapest stable plan is {best['sets']} sets with {best['ratings']} "
                     f"ratings each, {best['cost']:.2f}"
@@ -170,43 +161,30 @@ class Stability(Seed, TaskOptions, Study):
     def sentence(self, result: Result) -> str:
         """The cheapest stable plan of every metric, by the spread of repeated draws."""
         found = []
-        for (task, metric), rows in _by_metric(result.rows).items():
+        for task, metric, rows in _by_metric(result.rows):
             about = f"{metric} on {task}" if len(result.tasks) > 1 else metric
-            best = cheapest_plan(rows)
-            if best is None:
-                found.append(f"No plan is stable for {about}: none has draws within {self.tolerance:g} of all data.")
-            else:
+            if best := _cheapest_plan(rows):
                 found.append(
                     f"For {about}, {best['sets']} sets with {best['ratings']} ratings each are enough, at a cost of "
                     f"{best['cost']:.2f}: rho of repeated draws is {best['spearman']:.2f} with a standard deviation of "
                     f"{best['spearman_sd']:.3f}, within {self.tolerance:g} of all data."
                 )
+            else:
+                found.append(f"No plan is stable for {about}: none has draws within {self.tolerance:g} of all data.")
         return " ".join(found)
 
     def chart(self, result: Result) -> Any:
         """Score against the number of sets, one line per number of ratings; bands are one standard deviation."""
         panels = []
-        for (task, metric), rows in _by_metric(result.rows).items():
-            points = [
-                {
-                    "sets": row["sets"],
-                    "ratings": row["ratings"],
-                    "rho": row["spearman"],
-                    "low": row["spearman"] - row["spearman_sd"],
-                    "high": row["spearman"] + row["spearman_sd"],
-                    "cost": row["cost"],
-                }
-                for row in rows
-            ]
-            colour = alt.Color(
-                "ratings:O",
-                title="ratings per set",
-                scale=alt.Scale(scheme="viridis"),
-                legend=alt.Legend(symbolOpacity=1),
-            )
-            formats = {"sets": "", "ratings": "", "rho": ".3f", "cost": ".2f"}
-            about = [alt.Tooltip(f"{key}:Q", format=form) for key, form in formats.items()]
-            base = alt.Chart(inline(points), title=f"{metric} {task}".strip(), width=420, height=280).encode(
+        colours, legend = alt.Scale(scheme="viridis"), alt.Legend(symbolOpacity=1)
+        colour = alt.Color("ratings:O", title="ratings per set", scale=colours, legend=legend)
+        formats = {"sets": "", "ratings": "", "rho": ".3f", "cost": ".2f"}
+        about = [alt.Tooltip(f"{key}:Q", format=form) for key, form in formats.items()]
+        rho, sd = pl.col("spearman"), pl.col("spearman_sd")
+        for task, metric, rows in _by_metric(result.rows):
+            points = pl.DataFrame(rows).select("sets", "ratings", "cost", rho=rho, low=rho - sd, high=rho + sd)
+            title = f"{metric} {task}".strip()
+            base = alt.Chart(inline(points.to_dicts()), title=title, width=420, height=280).encode(
                 x=alt.X("sets:Q", title="sets"), color=colour, tooltip=about
             )
             band = base.mark_area(opacity=0.12).encode(
@@ -216,53 +194,34 @@ class Stability(Seed, TaskOptions, Study):
         return alt.concat(*panels, columns=2)
 
 
-def cheapest_plan(rows: Sequence[Row]) -> Row | None:
+def _cheapest_plan(rows: Sequence[Row]) -> Row | None:
     """The stable plan that costs least, or None."""
     stable = [row for row in rows if row["stable"]]
     return min(stable, key=lambda row: (row["cost"], row["sets"]), default=None)
 
 
-def _by_metric(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        found.setdefault((row["task"], row["metric"]), []).append(row)
-    return found
+def _by_metric(rows: Sequence[Row]) -> Iterator[tuple[str, str, list[Row]]]:
+    """Task, metric and rows of each metric."""
+    for (task, metric), mine in groupby(rows, itemgetter("task", "metric")):
+        yield task, metric, list(mine)
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """What is known of each set's ratings: all (one row per set, padded with NaN), or their mean and deviation."""
+    """What is known of each rated set's ratings.
+
+    `scores` gives every set a score from so many of its `most` ratings of each of its `queries` questions.
+    """
 
     label: str
     rows: Array
     most: int
     queries: int
-    values: Array | None = None
-    means: Array | None = None
-    spreads: Array | None = None
-
-    def scores(self, count: int, rng: np.random.Generator) -> Array:
-        """A score for each set from `count` of its ratings."""
-        if self.values is not None:
-            chance = np.where(np.isfinite(self.values), rng.random(self.values.shape), 2.0)
-            picked = np.take_along_axis(self.values, np.argsort(chance, axis=-1)[..., :count], axis=-1)
-            found: Array = np.nanmean(picked, axis=-1)
-            return found if found.ndim == 1 else -np.nanmean(found, axis=1)
-        if self.means is None or self.spreads is None:
-            raise AssertionError("answers without values have means and spreads")
-        left = (self.most - count) / (self.most - 1) if self.most > 1 else 0.0
-        noisy: Array = self.means + rng.normal(size=len(self.means)) * self.spreads * np.sqrt(left / count)
-        return noisy
-
-    def at(self, order: Array) -> _Answers:
-        """The same answers in another order of sets."""
-        values, means, spreads = (
-            None if one is None else one[order] for one in (self.values, self.means, self.spreads)
-        )
-        return replace(self, rows=self.rows[order], values=values, means=means, spreads=spreads)
+    scores: Callable[[int, np.random.Generator], Array]
 
 
-def _summarised(task: Task, ratings_per_set: int) -> _Answers:
+def _summarised(task: Task, order: Array, most: int) -> _Answers:
+    """Means of so many ratings with their standard deviations."""
     one = task.measured[0]
     if one.spread is None:
         stem = one.label.removesuffix("_mean")
@@ -271,24 +230,39 @@ def _summarised(task: Task, ratings_per_set: int) -> _Answers:
             file=task.name,
             column=one.label,
         )
-    rows = np.flatnonzero(one.defined & np.isfinite(one.spread))
-    return _Answers(one.label, rows, ratings_per_set, 1, means=one.values[rows], spreads=one.spread[rows])
+    rows = order[(one.defined & np.isfinite(one.spread))[order]]
+    means, spreads = one.values[rows], one.spread[rows]
+
+    def simulated(count: int, rng: np.random.Generator) -> Array:
+        noise: Array = rng.normal(size=len(means)) * spreads * np.sqrt((most - count) / (most - 1) / count)
+        return means + noise
+
+    return _Answers(one.label, rows, most, 1, simulated)
 
 
-def _single(task: Task, known: Ratings, question: str) -> _Answers:
+def _single(task: Task, order: Array, known: Ratings, question: str) -> _Answers:
+    """All ratings: one table per set with a row for each of its pairs, padded with NaN."""
     frame = known.frame.filter((pl.col("question") == question) & pl.col("item").is_in(task.ids))
-    with_pairs = "pair" in frame.columns and frame["pair"].null_count() < frame.height
+    with_pairs = has_pairs(frame)
     frame = frame if with_pairs else frame.with_columns(pair=pl.lit(""))
     listed = frame.sort("item", "pair", "rater").group_by("item", "pair", maintain_order=True).agg("value")
     places = {id: place for place, id in enumerate(task.ids)}
-    by_item: dict[str, list[list[float]]] = {}
+    by_row: dict[int, list[list[float]]] = {}
     for item, _, answers in listed.iter_rows():
-        by_item.setdefault(item, []).append(answers)
-    queries = max(map(len, by_item.values()), default=1)
-    most = max((len(answers) for lists in by_item.values() for answers in lists), default=0)
-    values = np.full((len(by_item), queries, most), np.nan)
-    for place, lists in enumerate(by_item.values()):
-        for query, answers in enumerate(lists):
+        by_row.setdefault(places[item], []).append(answers)
+    rows = order[np.isin(order, list(by_row))]
+    queries = max(map(len, by_row.values()), default=1)
+    most = max((len(answers) for lists in by_row.values() for answers in lists), default=0)
+    values = np.full((len(rows), queries, most), np.nan)
+    for place, row in enumerate(rows):
+        for query, answers in enumerate(by_row[row]):
             values[place, query, : len(answers)] = answers
-    shaped = values if with_pairs else values[:, 0]
-    return _Answers(question, np.array([places[item] for item in by_item]), most, queries, values=shaped)
+
+    def drawn(count: int, rng: np.random.Generator) -> Array:
+        chance = np.where(np.isfinite(values), rng.random(values.shape), 2.0)
+        picked = np.take_along_axis(values, np.argsort(chance, axis=2)[..., :count], axis=2)
+        means = np.nanmean(picked, axis=2)
+        scores: Array = -np.nanmean(means, axis=1) if with_pairs else means[:, 0]
+        return scores
+
+    return _Answers(question, rows, most, queries, drawn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -70,36 +71,23 @@ def _range(values: Array) -> list[float]:
 
 
 def _region_chart(cells: list[dict[str, float]], low: list[float], high: list[float]) -> Any:
+    x, y = alt.X("x:Q", scale=alt.Scale(domain=low)), alt.Y("y:Q", scale=alt.Scale(domain=high))
     shares = alt.Scale(domain=[0, 0.5, 1], range=["#a9c4e8", "#ffffff", "#f0b3aa"])
+    fill = alt.Fill("share:Q", scale=shares, legend=alt.Legend(title="votes for model", format=".0%"))
     return (
         alt.Chart(inline(cells))
         .mark_rect(opacity=0.35, strokeWidth=0)
-        .encode(
-            x=alt.X("x:Q", scale=alt.Scale(domain=low)),
-            x2="x2:Q",
-            y=alt.Y("y:Q", scale=alt.Scale(domain=high)),
-            y2="y2:Q",
-            fill=alt.Fill("share:Q", scale=shares, legend=alt.Legend(title="votes for model", format=".0%")),
-        )
+        .encode(x=x, x2="x2:Q", y=y, y2="y2:Q", fill=fill)
     )
 
 
 def _regions(data: HuseData, low: list[float], high: list[float], k: int, *, per_token: bool) -> list[dict[str, float]]:
     """Cells of the plane with the share of votes for the model at their centres."""
-    xs, ys = (np.linspace(ends[0], ends[1], _CELLS + 1) for ends in (low, high))
-    places = [(i, j) for i in range(_CELLS) for j in range(_CELLS)]
-    centres = np.array([((xs[i] + xs[i + 1]) / 2, (ys[j] + ys[j + 1]) / 2) for i, j in places])
-    shares = votes_at(data, centres, k, per_token=per_token)
-    return [
-        {
-            "x": float(xs[i]),
-            "x2": float(xs[i + 1]),
-            "y": float(ys[j]),
-            "y2": float(ys[j + 1]),
-            "share": round(float(share), 3),
-        }
-        for (i, j), share in zip(places, shares, strict=True)
-    ]
+    xs, ys = (pairwise(np.linspace(ends[0], ends[1], _CELLS + 1).tolist()) for ends in (low, high))
+    cells = [{"x": x, "x2": x2, "y": y, "y2": y2} for (x, x2), (y, y2) in product(xs, ys)]
+    centres = np.array([((cell["x"] + cell["x2"]) / 2, (cell["y"] + cell["y2"]) / 2) for cell in cells])
+    shares = votes_at(data, centres, k, per_token=per_token).tolist()
+    return [{**cell, "share": round(share, 3)} for cell, share in zip(cells, shares, strict=True)]
 
 
 def votes_at(data: HuseData, points: Array, k: int, *, per_token: bool = True) -> Array:

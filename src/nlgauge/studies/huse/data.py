@@ -7,7 +7,7 @@ model that supplies log p.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from nlgauge.arrays import Array
 from nlgauge.data.columns import Reading
 from nlgauge.data.frames import is_frame, polars_frame
 from nlgauge.data.human.crowd import is_crowd_export, read_crowd
-from nlgauge.data.human.ratings import read_ratings
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
 from nlgauge.data.roles import find_column, numbers_in, refuse_unused
@@ -28,7 +27,7 @@ from nlgauge.studies.base import StudyData
 from nlgauge.studies.human import human_scores
 from nlgauge.studies.huse.judges import PEOPLE, judge_texts, log_probabilities
 from nlgauge.studies.huse.options import HuseStudy
-from nlgauge.studies.tasks import Over, context_groups, task_names
+from nlgauge.studies.tasks import Over, context_groups, ratings_in, task_names
 
 _READ = ("text", "context", "id")
 _USED = (*_READ, "input_format")
@@ -84,6 +83,11 @@ class HuseData:
         """What a table calls the system."""
         return self.name or "model"
 
+    @property
+    def most_raters(self) -> int | None:
+        """The most ratings of one text, where single ratings are known."""
+        return None if self.ratings is None else int(np.isfinite(self.ratings).sum(axis=0).max())
+
     def features(self, *, per_token: bool = True) -> Array:
         """The two features of equation 5: log p divided by length (or not), and the judgment."""
         return np.stack([self.logp / self.length if per_token else self.logp, self.judgment], axis=1)
@@ -94,18 +98,9 @@ class HuseData:
 
     def select(self, rows: Array) -> HuseData:
         """Some of the texts."""
-        return HuseData(
-            self.name,
-            [self.ids[i] for i in rows],
-            self.is_model[rows],
-            self.judgment[rows],
-            self.logp[rows],
-            self.length[rows],
-            [self.texts[i] for i in rows],
-            [self.contexts[i] for i in rows],
-            self.judge,
-            None if self.ratings is None else self.ratings[:, rows],
-        )
+        found: dict[str, Any] = {name: [getattr(self, name)[i] for i in rows] for name in ("ids", "texts", "contexts")}
+        found |= {name: getattr(self, name)[rows] for name in ("is_model", "judgment", "logp", "length")}
+        return replace(self, **found, ratings=None if self.ratings is None else self.ratings[:, rows])
 
 
 def read_systems(study: HuseStudy, data: StudyData) -> list[HuseData]:
@@ -146,7 +141,11 @@ def _load(entry: Any, name: str, study: HuseStudy, reading: Reading) -> tuple[_T
     path = entry.path if isinstance(entry, Source) else entry if isinstance(entry, str | Path) else None
     if path is None or reading.input_format not in ("", "csv", "tsv") or not is_crowd_export(path):
         frame, columns, _ = read_texts(entry, reading)
-        return _Table(frame, name, study, columns), _known_ratings(study)
+        if study.question is not None and study.ratings is None:
+            raise OptionError(
+                f"{argument('question', study.question)} requires {argument('ratings')} or a crowd export"
+            )
+        return _Table(frame, name, study, columns), ratings_in(study.ratings)
     refuse_unused(reading, _USED, _ADVICE)
     for given in ("by", "ratings", "judgment"):
         if getattr(study, given) is not None:
@@ -157,13 +156,6 @@ def _load(entry: Any, name: str, study: HuseStudy, reading: Reading) -> tuple[_T
     kinds = items.frame["kind"].str.to_lowercase()
     reference = kinds.str.contains("human") | kinds.str.starts_with("ref")
     return _Table(items.frame.with_columns(is_model=~reference), name, study, reading), answers
-
-
-def _known_ratings(study: HuseStudy) -> Ratings | None:
-    given = study.ratings
-    if given is None and study.question is not None:
-        raise OptionError(f"{argument('question', study.question)} requires {argument('ratings')} or a crowd export")
-    return given if given is None or isinstance(given, Ratings) else read_ratings(str(given))
 
 
 @dataclass(frozen=True)
@@ -206,26 +198,16 @@ class _Table:
         ids = [str(i) for i in range(1, self.frame.height + 1)]
         if named is not None:
             ids = self.frame[named].cast(pl.String).to_list()
-        texts, contexts = self.texts("text"), self.texts("context")
+        texts, contexts, judge = self.texts("text"), self.texts("context"), self.study.judge
         table = None
         if ratings is not None:
             judgment, table = _rated(ratings, ids, self.study.question)
         elif (column := self.find("judgment")) is not None:
             judgment = numbers_in(self.frame, column, option="judgment")
         else:
-            judgment = judge_texts(self.study.judge, contexts, texts)
-        return HuseData(
-            self.name,
-            ids,
-            self.is_model(),
-            judgment,
-            self.logp(contexts, texts),
-            self.lengths(texts),
-            texts,
-            contexts,
-            self.study.judge,
-            table,
-        )
+            judgment = judge_texts(judge, contexts, texts)
+        is_model, logp, lengths = self.is_model(), self.logp(contexts, texts), self.lengths(texts)
+        return HuseData(self.name, ids, is_model, judgment, logp, lengths, texts, contexts, judge, table)
 
     def texts(self, role: str) -> list[str]:
         """A column of texts; empty ones where there is no such column."""
@@ -238,15 +220,14 @@ class _Table:
     def is_model(self) -> Array:
         """Which rows are the model's: true or false, 1 or 0, or words such as model and reference."""
         column = self.need("is_model")
-        words = self.frame[column].cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase().to_list()
-        for row, word in enumerate(words):
-            if word not in _MODEL and word not in _REFERENCE:
-                raise DataError(
-                    f"row {row + 1} has '{self.frame[column][row]}'; expected true or false (is it the model's?), or "
-                    "model and reference",
-                    column=column,
-                )
-        return np.array([word in _MODEL for word in words])
+        words = self.frame[column].cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+        if len(unknown := (~words.is_in(_MODEL | _REFERENCE)).arg_true()):
+            raise DataError(
+                f"row {unknown[0] + 1} has '{self.frame[column][unknown[0]]}'; expected true or false (is it the "
+                "model's?), or model and reference",
+                column=column,
+            )
+        return words.is_in(_MODEL).to_numpy()
 
     def logp(self, contexts: Sequence[str], texts: Sequence[str]) -> Array:
         """The log-probability of every text, from the model, from tokens or from a column."""
@@ -282,10 +263,8 @@ def _rated(ratings: Ratings, ids: Sequence[str], question: str | None) -> tuple[
     judgment = human_scores(Ratings(mine), ids)[0][1]
     if len(missing := np.flatnonzero(~np.isfinite(judgment))):
         raise DataError(f"'{ids[missing[0]]}' has no rating; expected at least one for every text", option="ratings")
-    raters = mine["rater"].unique().sort().to_list()
-    table = np.full((len(raters), len(ids)), np.nan)
+    raters = mine["rater"].rank("dense").to_numpy() - 1
     places = {id: place for place, id in enumerate(ids)}
-    lines = {rater: line for line, rater in enumerate(raters)}
-    for item, rater, value in mine.select("item", "rater", "value").iter_rows():
-        table[lines[rater], places[item]] = value
+    table = np.full((int(raters.max()) + 1, len(ids)), np.nan)
+    table[raters, [places[item] for item in mine["item"]]] = mine["value"].to_numpy()
     return judgment, table

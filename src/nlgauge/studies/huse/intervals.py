@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from nlgauge.configured import check_that, option
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import percentiles
 from nlgauge.stats.inference import Inference
-from nlgauge.stats.neighbours import Draw, leave_one_out, resample_errors, resample_halves, resample_items
+from nlgauge.stats.neighbours import Draw, LeaveOneOut, resample_errors, resample_halves, resample_items
 from nlgauge.studies.base import pair
 from nlgauge.studies.huse.data import HuseData
 from nlgauge.studies.huse.options import HuseStudy
@@ -47,12 +48,11 @@ class HuseInference(Inference, HuseStudy):
             check_that(self.way in (None, "halves"), "way", self.way, "halves, where raters are resampled, too")
 
 
-def huse_intervals(data: HuseData, using: HuseInference) -> tuple[list[list[float] | None], str]:
+def huse_intervals(
+    data: HuseData, features: Array, found: Sequence[LeaveOneOut], using: HuseInference
+) -> tuple[list[list[float] | None], str]:
     """Percentile intervals of HUSE, HUSE-Q and HUSE-D, and what was resampled."""
     way = using.way or ("halves" if len(data) >= 2 * (using.k + 1) else "errors")
-    features = data.features(per_token=using.per_token)
-    maps = [features, features[:, 1:]]
-    found = [leave_one_out(one, data.is_model, k=using.k, ties=using.ties) for one in maps]
     groups = data.groups(using.over)
     units = "texts" if groups is None else "contexts"
     if using.resample_raters:
@@ -64,7 +64,7 @@ def huse_intervals(data: HuseData, using: HuseInference) -> tuple[list[list[floa
         draws = resample_errors(found, **drawn)
     else:
         resample = resample_halves if way == "halves" else resample_items
-        draws = resample(maps, data.is_model, k=using.k, ties=using.ties, **drawn)
+        draws = resample([features, features[:, 1:]], data.is_model, k=using.k, ties=using.ties, **drawn)
     return _ends(draws, using.level), f"{way}-of-{units}"
 
 
@@ -75,7 +75,16 @@ def _ends(draws: Array, level: float) -> list[list[float] | None]:
 
 def _with_raters(data: HuseData, features: Array, groups: Array | None, using: HuseInference) -> Array:
     """Draw the ratings of every text with replacement, and half of the texts: both kinds of chance at once."""
-    ratings, counts = _ratings_of(data, using.k)
+    ratings, fewest, file = data.ratings, 2 * (using.k + 1), data.name or None
+    if ratings is None:
+        message = "no single ratings to resample; expected a crowd export or a ratings file"
+        raise DataError(message, file=file, option="resample_raters")
+    if len(data) < fewest:
+        raise DataError(f"{len(data)} texts; expected at least {fewest} to draw halves", file=file)
+    counts = np.isfinite(ratings).sum(axis=0)
+    if len(lonely := np.flatnonzero(counts < 2)):
+        message = f"'{data.ids[lonely[0]]}' has one rating; expected at least 2 of every text to resample raters"
+        raise DataError(message, file=file, option="resample_raters")
     packed = np.take_along_axis(ratings, np.argsort(~np.isfinite(ratings), axis=0, kind="stable"), axis=0)
     order = np.lexsort((data.is_model, features[:, 1], features[:, 0]))
     draws = []
@@ -92,25 +101,3 @@ def _with_raters(data: HuseData, features: Array, groups: Array | None, using: H
         draw = Draw("halves", groups, resamples=1, seed=int(rng.integers(2**31)))
         draws.append(2 * draw.errors([both, both[:, 1:]], data.is_model, k=using.k, ties=using.ties)[:, 0])
     return np.stack(draws, axis=1)
-
-
-def _ratings_of(data: HuseData, k: int) -> tuple[Array, Array]:
-    """Single ratings and how many each text has, enough to resample them."""
-    ratings, file = data.ratings, data.name or None
-    if ratings is None:
-        raise DataError(
-            "no single ratings to resample; expected a crowd export or a ratings file",
-            file=file,
-            option="resample_raters",
-        )
-    if len(data) < 2 * (k + 1):
-        raise DataError(f"{len(data)} texts; expected at least {2 * (k + 1)} to draw halves", file=file)
-    counts: Array = np.isfinite(ratings).sum(axis=0)
-    if (counts < 2).any():
-        lonely = data.ids[int(np.flatnonzero(counts < 2)[0])]
-        raise DataError(
-            f"'{lonely}' has one rating; expected at least 2 of every text to resample raters",
-            file=file,
-            option="resample_raters",
-        )
-    return ratings, counts

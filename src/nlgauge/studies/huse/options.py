@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from nlgauge.arrays import Array
 from nlgauge.configured import Options, check_that, option
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import OptionError, argument
 from nlgauge.models.shared import language_model_identity
-from nlgauge.stats.neighbours import Ties
+from nlgauge.stats.neighbours import LeaveOneOut, Ties, leave_one_out
 from nlgauge.studies.base import Study
 from nlgauge.studies.huse.judges import PEOPLE, judge_identity
 from nlgauge.studies.tasks import names_option
 
+SCORES = ("huse", "huse_q", "huse_d")
 _TEMPLATE = "{context}"
-_CONFLICTS = (
-    ("judgment", "ratings"),
-    ("logp", "token_logprobs"),
-    ("model", "logp"),
-    ("model", "token_logprobs"),
-)
+_CONFLICTS = (("judgment", "ratings"), ("logp", "token_logprobs"), ("model", "logp"), ("model", "token_logprobs"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +76,11 @@ class HuseStudy(HuseColumns, Study):
                 raise OptionError(f"both {argument(first)} and {argument(second)} were given; expected one of them")
         if self.template != _TEMPLATE and self.model is None:
             raise OptionError(f"{argument('template')} requires {argument('model')}")
+
+    def classify(self, features: Array, is_model: Array, ties: Ties | None = None) -> tuple[LeaveOneOut, LeaveOneOut]:
+        """The leave-one-out classifier by both features, and by the judgment alone."""
+        how: dict[str, Any] = {"k": self.k, "ties": ties or self.ties}
+        return leave_one_out(features, is_model, **how), leave_one_out(features[:, 1:], is_model, **how)
 
     def relevant_options(self) -> Mapping[str, Any]:
         """What was given: models with the hashes of their weights, the template only where it is used."""

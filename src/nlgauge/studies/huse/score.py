@@ -1,8 +1,4 @@
-"""HUSE: human judgment and model probability in one score that splits into quality and diversity (paper 3, section 4).
-
-HUSE is twice the leave-one-out error of a k-nearest-neighbour classifier that tells the model's texts from references
-by both features, HUSE-Q by the judgment alone, and HUSE-D is 1 + HUSE - HUSE-Q.
-"""
+"""HUSE: human judgment and model probability in one score of quality and diversity (paper 3, section 4)."""
 
 from __future__ import annotations
 
@@ -14,15 +10,22 @@ import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.stats.neighbours import LeaveOneOut, Ties, leave_one_out
-from nlgauge.studies.base import Column, Result, Row, StudyData, with_interval
+from nlgauge.stats.neighbours import LeaveOneOut, Ties
+from nlgauge.studies.base import Column, Result, Row, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.huse.charts import features_chart
 from nlgauge.studies.huse.data import HuseData, read_systems
 from nlgauge.studies.huse.intervals import HuseInference, huse_intervals
 from nlgauge.studies.huse.judges import PEOPLE
+from nlgauge.studies.huse.options import SCORES
+from nlgauge.studies.sentences import between
 
 QUALITY, DIVERSITY, ALIKE, DISTINGUISHED = "quality failure", "diversity failure", "indistinguishable", "distinguished"
-METHOD = {"even": "human", "scale": "population-sd"}
+SCORE_COLUMNS = (
+    *with_interval("huse", "HUSE"),
+    *with_interval("huse_q", "HUSE-Q"),
+    *with_interval("huse_d", "HUSE-D"),
+)
+_METHOD = {"even": "human", "scale": "population-sd"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +49,8 @@ class Huse(HuseInference):
         "nlgauge study huse texts.jsonl --model smollm2 --judge relevance:minilm --by system",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("system"),
-        Column("n"),
-        Column("k"),
-        *with_interval("huse", "HUSE"),
-        *with_interval("huse_q", "HUSE-Q"),
-        *with_interval("huse_d", "HUSE-D"),
+        *columns("system", "n", "k"),
+        *SCORE_COLUMNS,
         Column("judge"),
     )
     tables: ClassVar[Mapping[str, str]] = {"errors": "Every text with votes and verdict:"}
@@ -62,14 +61,15 @@ class Huse(HuseInference):
         systems = read_systems(self, data)
         rows, errors, notes, ways = [], [], [], set()
         for one in systems:
-            both, alone = self._classify(one, self.ties)
-            intervals, way = huse_intervals(one, self)
+            features = one.features(per_token=self.per_token)
+            found = self.classify(features, one.is_model)
+            intervals, way = huse_intervals(one, features, found, self)
             ways.add(way)
-            row = _row(one, 2 * both.error, 2 * alone.error, intervals, self.k)
+            row = _row(one, found, intervals, self.k)
             rows.append(row)
-            errors.append(_errors(one, both, alone, one.features(per_token=self.per_token)))
+            errors.append(_errors(one, *found, features))
             notes += [*_notes(one, row), *self._tie_notes(one, row)]
-        facts = {**METHOD, "intervals": "/".join(sorted(ways))}
+        facts = {**_METHOD, **facts_of(intervals=ways)}
         return Result(self, rows, tuple(notes), facts, {"errors": pl.concat(errors)}, tuple(systems))
 
     def sentence(self, result: Result) -> str:
@@ -80,22 +80,17 @@ class Huse(HuseInference):
         """The two features with the classifier's regions and marginals, one panel per system (Figure 4)."""
         return features_chart(result.rows, result.tables["errors"], result.detail, per_token=self.per_token)
 
-    def _classify(self, data: HuseData, ties: Ties) -> tuple[LeaveOneOut, LeaveOneOut]:
-        """The leave-one-out classifier by both features, and by the judgment alone."""
-        features = data.features(per_token=self.per_token)
-        both = leave_one_out(features, data.is_model, k=self.k, ties=ties)
-        return both, leave_one_out(features[:, 1:], data.is_model, k=self.k, ties=ties)
-
     def _tie_notes(self, data: HuseData, row: Row) -> list[str]:
         """How much depends on rounding: mean ratings lie on a grid, where many distances are equal but for rounding."""
         other: Ties = "equal" if self.ties == "computed" else "computed"
-        both, alone = self._classify(data, other)
-        if (2 * both.error, 2 * alone.error) == (row["huse"], row["huse_q"]):
+        found = self.classify(data.features(per_token=self.per_token), data.is_model, other)
+        huse, huse_q = (2 * one.error for one in found)
+        if (huse, huse_q) == (row["huse"], row["huse_q"]):
             return []
         words = "taken as equal" if other == "equal" else "compared as computed"
         return [
-            f"with equal distances {words} (ties={other}), HUSE and HUSE-Q{_of(data)} are {2 * both.error:.3f} and "
-            f"{2 * alone.error:.3f}: so much depends on rounding"
+            f"with equal distances {words} (ties={other}), HUSE and HUSE-Q{_of(data)} are {huse:.3f} and {huse_q:.3f}: "
+            "so much depends on rounding"
         ]
 
 
@@ -107,22 +102,13 @@ def clearest_errors(errors: pl.DataFrame, count: int = 5) -> pl.DataFrame:
     return ranked.group_by("system", "verdict", maintain_order=True).head(count).drop("margin")
 
 
-def _row(data: HuseData, huse: float, huse_q: float, intervals: Sequence[list[float] | None], k: int) -> Row:
-    return {
-        "task": data.name,
-        "system": data.system,
-        "n": len(data),
-        "k": k,
-        "huse": huse,
-        "huse_ci": intervals[0],
-        "huse_q": huse_q,
-        "huse_q_ci": intervals[1],
-        "huse_d": 1 + huse - huse_q,
-        "huse_d_ci": intervals[2],
-        "n_model": int(data.is_model.sum()),
-        "n_reference": int((~data.is_model).sum()),
-        "judge": data.judge,
-    }
+def _row(data: HuseData, found: Sequence[LeaveOneOut], intervals: Sequence[list[float] | None], k: int) -> Row:
+    row: Row = {"task": data.name, "system": data.system, "n": len(data), "k": k}
+    huse, huse_q = (2 * one.error for one in found)
+    for key, score, ends in zip(SCORES, (huse, huse_q, 1 + huse - huse_q), intervals, strict=True):
+        row |= {key: score, f"{key}_ci": ends}
+    n_model = int(data.is_model.sum())
+    return row | {"n_model": n_model, "n_reference": len(data) - n_model, "judge": data.judge}
 
 
 def _errors(data: HuseData, both: LeaveOneOut, alone: LeaveOneOut, features: Array) -> pl.DataFrame:
@@ -153,15 +139,12 @@ def _sentence(row: Row) -> str:
     guess = 2 * min(row["n_model"], row["n_reference"]) / row["n"]
     quality = f"quality (HUSE-Q {score_with_interval(row, 'huse_q')})"
     diversity = f"diversity (HUSE-D {score_with_interval(row, 'huse_d')})"
-    match _is_below(row, "huse_q", guess), _is_below(row, "huse_d", 1.0):
-        case True, True:
-            parts = f"{quality} and {diversity} fall short"
-        case True, False:
-            parts = f"{quality} falls short, {diversity} is not shown to"
-        case False, True:
-            parts = f"{diversity} falls short, {quality} is not shown to"
-        case _:
-            parts = f"neither {quality} nor {diversity} is shown to fall short"
+    parts = {
+        (True, True): f"{quality} and {diversity} fall short",
+        (True, False): f"{quality} falls short, {diversity} is not shown to",
+        (False, True): f"{diversity} falls short, {quality} is not shown to",
+        (False, False): f"neither {quality} nor {diversity} is shown to fall short",
+    }[_is_below(row, "huse_q", guess), _is_below(row, "huse_d", 1.0)]
     told = "are told from" if _is_below(row, "huse", guess) else "are not shown to differ from"
     return f"HUSE of {row['system']}: {score_with_interval(row, 'huse')}, so its texts {told} references; {parts}."
 
@@ -174,7 +157,7 @@ def _is_below(row: Row, key: str, value: float) -> bool:
 def score_with_interval(row: Row, key: str) -> str:
     """A score and its interval, for a sentence."""
     ends = row[f"{key}_ci"]
-    return f"{row[key]:.2f}" + ("" if ends is None else f" [{ends[0]:.2f}, {ends[1]:.2f}]")
+    return f"{row[key]:.2f}" if ends is None else f"{row[key]:.2f} {between(ends)}"
 
 
 def _of(data: HuseData) -> str:

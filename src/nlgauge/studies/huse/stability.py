@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,13 +12,12 @@ from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError
-from nlgauge.stats.neighbours import leave_one_out
-from nlgauge.studies.base import Column, Result, Row, StudyData
+from nlgauge.studies.base import Column, Result, Row, StudyData, columns
 from nlgauge.studies.huse.data import HuseData, read_systems
-from nlgauge.studies.huse.options import HuseStudy
+from nlgauge.studies.huse.options import SCORES, HuseStudy
 
-SCORES = ("huse", "huse_q", "huse_d")
 _NEAR = 0.1
+_Draw = Callable[[int, int], tuple[Array, Array]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,16 +34,8 @@ class HuseStability(HuseStudy):
         "nlgauge study huse-stability crowd_export.csv --raters 2,5,10,20 --chart stability.png",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("system"),
-        Column("varied"),
-        Column("items"),
-        Column("raters"),
-        Column("huse", "HUSE"),
-        Column("huse_sd", "sd"),
-        Column("huse_q", "HUSE-Q"),
-        Column("huse_q_sd", "sd"),
-        Column("huse_d", "HUSE-D"),
-        Column("huse_d_sd", "sd"),
+        *columns("system", "varied", "items", "raters"),
+        *columns(huse="HUSE", huse_sd="sd", huse_q="HUSE-Q", huse_q_sd="sd", huse_d="HUSE-D", huse_d_sd="sd"),
     )
 
     items: Sequence[int] = option((), "Numbers of texts to try.", metavar="N,N")
@@ -67,9 +58,8 @@ class HuseStability(HuseStudy):
             if one.ratings is not None:
                 rows += self._by_raters(one, one.ratings)
             elif self.raters:
-                raise DataError(
-                    "no single ratings; expected a crowd export or a ratings file", file=one.name, option="raters"
-                )
+                message = "no single ratings; expected a crowd export or a ratings file"
+                raise DataError(message, file=one.name, option="raters")
             else:
                 notes.append(f"{one.name or 'the data'} has no single ratings: scores by number of raters are left out")
         return Result(self, rows, tuple(notes), {"draws": "without-replacement"})
@@ -98,56 +88,46 @@ class HuseStability(HuseStudy):
             panels.append(alt.layer(band, line))
         return alt.hconcat(*panels)
 
-    def _by_items(self, data: HuseData) -> list[Row]:
+    def _by_items(self, data: HuseData) -> Iterator[Row]:
         total, least = len(data), self.k + 2
-        rows = []
+        share_of_model = float(data.is_model.mean())
+
+        def draw(size: int, repeat: int) -> tuple[Array, Array]:
+            rng = np.random.default_rng([self.seed, size, repeat])
+            model, reference = (rng.permutation(np.flatnonzero(side)) for side in (data.is_model, ~data.is_model))
+            of_model = round(size * share_of_model)
+            rows = np.sort(np.concatenate([model[:of_model], reference[: size - of_model]]))
+            return rows, data.judgment[rows]
+
         for size in self.items or sorted({max(least, round(total * share / 10)) for share in range(1, 11)}):
             check_that(least <= size <= total, "items", size, f"{least} (k + 2) to {total}, the number of texts")
-            model = round(size * float(data.is_model.mean()))
-            found = []
-            for repeat in range(self.repeats if size < total else 1):
-                rng = np.random.default_rng([self.seed, size, repeat])
-                sides = [rng.permutation(np.flatnonzero(side)) for side in (data.is_model, ~data.is_model)]
-                drawn = np.sort(np.concatenate([sides[0][:model], sides[1][: size - model]]))
-                found.append(self._scores(data, drawn, data.judgment[drawn]))
-            rows.append(_row(data, "items", size, _raters(data), np.array(found)))
-        return rows
+            yield self._row(data, "items", size, total, draw)
 
-    def _by_raters(self, data: HuseData, ratings: Array) -> list[Row]:
-        given = np.isfinite(ratings)
-        most = int(given.sum(axis=0).max())
-        everything = np.arange(len(data))
-        rows = []
+    def _by_raters(self, data: HuseData, ratings: Array) -> Iterator[Row]:
+        most, given = data.most_raters or 0, np.isfinite(ratings)
+
+        def draw(count: int, repeat: int) -> tuple[Array, Array]:
+            rng = np.random.default_rng([self.seed, count, repeat, 1])
+            order = np.argsort(np.where(given, rng.random(ratings.shape), 2.0), axis=0)[:count]
+            return np.arange(len(data)), np.nanmean(np.take_along_axis(ratings, order, axis=0), axis=0)
+
         for count in self.raters or sorted({*range(2, most + 1, 2), most}):
             check_that(1 <= count <= most, "raters", count, f"1 to {most}, the most that rated one text")
-            found = []
-            for repeat in range(self.repeats if count < most else 1):
-                rng = np.random.default_rng([self.seed, count, repeat, 1])
-                order = np.argsort(np.where(given, rng.random(ratings.shape), 2.0), axis=0)[:count]
-                judgment = np.nanmean(np.take_along_axis(ratings, order, axis=0), axis=0)
-                found.append(self._scores(data, everything, judgment))
-            rows.append(_row(data, "raters", len(data), count, np.array(found)))
-        return rows
+            yield self._row(data, "raters", count, most, draw)
 
-    def _scores(self, data: HuseData, rows: Array, judgment: Array) -> tuple[float, float, float]:
-        features = data.features(per_token=self.per_token)[rows]
-        features[:, 1] = judgment
-        is_model = data.is_model[rows]
-        both = 2 * leave_one_out(features, is_model, k=self.k, ties=self.ties).error
-        alone = 2 * leave_one_out(features[:, 1:], is_model, k=self.k, ties=self.ties).error
-        return both, alone, 1 + both - alone
-
-
-def _raters(data: HuseData) -> int | None:
-    return None if data.ratings is None else int(np.isfinite(data.ratings).sum(axis=0).max())
-
-
-def _row(data: HuseData, varied: str, items: int, raters: int | None, found: Array) -> Row:
-    row: Row = {"task": data.name, "system": data.system, "varied": varied, "items": items, "raters": raters}
-    for place, score in enumerate(SCORES):
-        values = found[:, place]
-        row |= {score: float(values.mean()), f"{score}_sd": float(values.std(ddof=1)) if len(values) > 1 else 0.0}
-    return row
+    def _row(self, data: HuseData, varied: str, number: int, most: int, draw: _Draw) -> Row:
+        """Mean and standard deviation of the scores of texts and their judgments that are drawn."""
+        features, found = data.features(per_token=self.per_token), []
+        for repeat in range(self.repeats if number < most else 1):
+            rows, judgment = draw(number, repeat)
+            drawn = np.stack([features[rows, 0], judgment], axis=1)
+            huse, huse_q = (2 * one.error for one in self.classify(drawn, data.is_model[rows]))
+            found.append((huse, huse_q, 1 + huse - huse_q))
+        row: Row = {"task": data.name, "system": data.system, "varied": varied}
+        row |= {"items": len(data), "raters": data.most_raters, varied: number}
+        for score, values in zip(SCORES, np.array(found).T, strict=True):
+            row |= {score: float(values.mean()), f"{score}_sd": float(values.std(ddof=1)) if len(values) > 1 else 0.0}
+        return row
 
 
 def _point(row: Row, varied: str, score: str) -> Row:

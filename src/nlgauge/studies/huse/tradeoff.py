@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nlgauge.errors import DataError, argument
-from nlgauge.studies.base import Column, Result, Row, StudyData, with_interval
+from nlgauge.studies.base import Column, Result, Row, StudyData, columns
 from nlgauge.studies.huse.charts import plane_chart
 from nlgauge.studies.huse.intervals import HuseInference
-from nlgauge.studies.huse.score import Huse, score_with_interval
+from nlgauge.studies.huse.score import SCORE_COLUMNS, Huse, score_with_interval
 from nlgauge.studies.sentences import listed
 
 
@@ -27,12 +27,8 @@ class Tradeoff(HuseInference):
     )
     layout: ClassVar[tuple[Column, ...]] = (
         Column("system"),
-        *with_interval("huse", "HUSE"),
-        *with_interval("huse_q", "HUSE-Q"),
-        *with_interval("huse_d", "HUSE-D"),
-        Column("n"),
-        Column("dominated_by"),
-        Column("judge"),
+        *SCORE_COLUMNS,
+        *columns("n", "dominated_by", "judge"),
     )
     aspect: ClassVar[str] = "people"
 

@@ -19,7 +19,7 @@ from nlgauge.drawing import PALETTE, alt, inline, shortened
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import Correlation, correlation_test
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, pair, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, pair, with_interval
 from nlgauge.studies.huse.data import read_texts
 
 LEVEL = 0.9
@@ -46,9 +46,7 @@ class Typicality(Study):
     )
     index: ClassVar[str] = "bin"
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("bin", "times in the corpus"),
-        Column("n"),
-        Column("log_frequency", "mean log frequency"),
+        *columns(bin="times in the corpus", n="", log_frequency="mean log frequency"),
         *with_interval("judgment"),
     )
 
@@ -73,35 +71,26 @@ class Typicality(Study):
     def compute(self, data: StudyData) -> Result:
         """Mean judgments by frequency, and the correlation of judgment and log frequency (`detail`)."""
         (entry,) = data.entries
-        frame, columns, file = read_texts(entry, data.reading)
-        text = find_column(frame.columns, "text", columns.text, file=file, required=True)
+        frame, reading, file = read_texts(entry, data.reading)
+        text = find_column(frame.columns, "text", reading.text, file=file, required=True)
         judgment = find_column(frame.columns, "judgment", self.judgment, file=file, required=True)
         values = numbers_in(frame, judgment, option="judgment", file=file)
         texts = [str(value or "") for value in frame[text].to_list()]
         judged = np.isfinite(values)
         if judged.sum() < _FEWEST:
-            raise DataError(
-                f"{int(judged.sum())} judged texts; expected at least {_FEWEST}", file=file, column=judgment
-            )
+            message = f"{int(judged.sum())} judged texts; expected at least {_FEWEST}"
+            raise DataError(message, file=file, column=judgment)
         counts = self._counts({self._plain(value) for value in texts})
         times = np.array([counts[self._plain(value)] for value in texts])
         occurs = judged & (times > 0)
         if occurs.sum() < _FEWEST:
-            raise DataError(
-                f"{int(occurs.sum())} of {len(texts)} texts occur in the corpus; expected at least {_FEWEST}",
-                file=file,
-                option="corpus",
-            )
+            message = f"{int(occurs.sum())} of {len(texts)} texts occur in the corpus; expected at least {_FEWEST}"
+            raise DataError(message, file=file, option="corpus")
         logs = np.log(np.maximum(times, 1))
         found = correlation_test(logs[occurs], values[occurs], "pearson")
         points = pl.DataFrame(
-            {
-                "text": [shortened(texts[i]) for i in np.flatnonzero(occurs)],
-                "frequency": times[occurs],
-                "log_frequency": logs[occurs],
-                "judgment": values[occurs],
-            }
-        )
+            {"text": list(map(shortened, texts)), "frequency": times, "log_frequency": logs, "judgment": values}
+        ).filter(occurs)
         rows = self._groups(times, logs, values, judged & (times == 0), occurs)
         facts = {"ci": f"{LEVEL:g}", "pearson": f"{found.value:.4f}", "p": f"{found.p:.3g}", "n": str(points.height)}
         return Result(self, rows, (), facts, {"points": points}, found)
