@@ -16,7 +16,7 @@ import polars as pl
 from nlgauge._version import __version__
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
-from nlgauge.report.tables import Sheet, interval, number, one_line
+from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
 from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores
 from nlgauge.signature import Signature
@@ -349,8 +349,7 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
             "rank": place.rank,
             "cluster": place.cluster,
             "value": place.score.value,
-            "ci_low": None if place.score.ci is None else place.score.ci[0],
-            "ci_high": None if place.score.ci is None else place.score.ci[1],
+            **ends(place.score.ci),
             "n": place.score.n,
             "mean_rank": place.mean_rank,
             "higher_is": place.score.higher_is,
@@ -358,12 +357,11 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
         }
         for place in board.places
     ]
-    kinds = {"cluster": pl.Int64, "ci_low": pl.Float64, "ci_high": pl.Float64, "mean_rank": pl.Float64}
     return Sheet(
         header,
         rows,
         list(dict.fromkeys(str(place.score.signature) for place in board.places)),
-        pl.DataFrame(flat, schema_overrides=kinds, infer_schema_length=None),
+        flat_frame(flat),
         stamped("leaderboard", {"leaderboard": flat, "notes": list(board.notes)}),
         tuple(one_line(note) for note in board.notes),
     )

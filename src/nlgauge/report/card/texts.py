@@ -62,11 +62,6 @@ class Texts:
         """The rows of one system."""
         return self.frame.filter(pl.col("system") == system)
 
-    @property
-    def contexts(self) -> int:
-        """Different ids."""
-        return self.frame["id"].n_unique()
-
 
 @dataclass(frozen=True)
 class Read:
