@@ -15,7 +15,7 @@ from nlgauge.report.card.contents import Card, Measured
 from nlgauge.report.card.texts import visible
 from nlgauge.report.filling import filled
 from nlgauge.report.results import StudyTable
-from nlgauge.report.tables import interval, markdown_table, number, one_line, p_value
+from nlgauge.report.tables import markdown_table, one_line
 from nlgauge.schema import stamped
 
 _MARKED = str.maketrans({**{character: f"\\{character}" for character in "\\`*_[]#~"}, "|": "&#124;"})
@@ -75,14 +75,7 @@ def _finite(value: Any) -> Any:
 
 def to_markdown(card: Card) -> str:
     """The card as Markdown; texts of systems are escaped, so that they stay text."""
-    filters = {
-        "plain": _plain,
-        "prose": _prose,
-        "cut": _cut,
-        "number": number,
-        "interval": interval,
-        "p_value": p_value,
-    }
+    filters = {"plain": _plain, "prose": _prose, "cut": _cut}
     return filled("card.md", filters, version=__version__, card=card, table=_table).rstrip() + "\n"
 
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nlgauge.report.study_tables import short
+from nlgauge.report.tables import interval, number, p_value
+
+_FILTERS: dict[str, Callable[..., str]] = {"number": number, "interval": interval, "p_value": p_value, "short": short}
+
 
 def filled(template: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: Any) -> str:
     """The template with these values; one that is missing is an error."""
@@ -17,5 +22,5 @@ def filled(template: str, filters: Mapping[str, Callable[..., str]] | None = Non
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= filters or {}
+    environment.filters |= {**_FILTERS, **(filters or {})}
     return environment.get_template(template).render(values)

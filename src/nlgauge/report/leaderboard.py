@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -147,19 +148,16 @@ def _kind(data: bytes) -> str:
     try:
         found = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "JSON lines, such as nlgauge score reads" if _begins_with_an_object(data) else "not a JSON document"
+        first = data.lstrip().partition(b"\n")[0]
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            if isinstance(msgspec.json.decode(first), dict):
+                return "JSON lines, such as nlgauge score reads"
+        return "not a JSON document"
     if not isinstance(found, dict):
         return f"a JSON {type(found).__name__}"
     if "scores" in found:
         return "a JSON document with scores of another form"
     return f"a JSON document with {one_line(', '.join(list(found)[:8])) or 'nothing in it'}"
-
-
-def _begins_with_an_object(data: bytes) -> bool:
-    try:
-        return isinstance(msgspec.json.decode(data.lstrip().partition(b"\n")[0]), dict)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
 
 
 def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
@@ -280,11 +278,8 @@ def _same_signatures(datasets: Mapping[str, Sequence[Results]], notes: list[str]
         if not common:
             raise DataError(_what_differs(name, variants))
         labels += [label for label, _ in common]
-        notes += [
-            f"{label} is left out: only some of the systems have it"
-            for label, _ in variants
-            if (label, _) not in common
-        ]
+        partial = [label for label, signature in variants if (label, signature) not in common]
+        notes += [f"{label} is left out: only some of the systems have it" for label in partial]
     return labels
 
 
@@ -330,12 +325,8 @@ def _with_means(places: list[Place], datasets: list[str], notes: list[str]) -> t
     for (label, system), found in ranks.items():
         if len(found) < len(datasets):
             notes.append(f"'{system}' has {label} on {len(found)} of {len(datasets)} datasets: no mean rank")
-    made = []
-    for place in places:
-        found = ranks[place.score.label, place.score.system]
-        mean = sum(found) / len(found) if len(found) == len(datasets) else None
-        made.append(Place(place.dataset, place.score, place.rank, place.cluster, mean))
-    return tuple(made)
+    means = {key: sum(found) / len(found) for key, found in ranks.items() if len(found) == len(datasets)}
+    return tuple(replace(place, mean_rank=means.get((place.score.label, place.score.system))) for place in places)
 
 
 def leaderboard_sheet(board: Leaderboard) -> Sheet:
@@ -371,7 +362,7 @@ def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             place.score.label,
-            _rank(place.rank),
+            f"{place.rank:g}",
             _cell(place.cluster),
             one_line(place.score.system),
             number(place.score.value),
@@ -385,30 +376,23 @@ def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
 
 
 def _by_dataset(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    header = ["metric", "mean rank", "system"]
-    for dataset in board.datasets:
-        header += [one_line(dataset), "rank", "cluster"]
-    found = {(place.score.label, place.score.system, place.dataset): place for place in board.places}
-    systems = dict.fromkeys((place.score.label, place.score.system) for place in board.places)
-    labels = list(dict.fromkeys(label for label, _ in systems))
-    means = {(place.score.label, place.score.system): place.mean_rank for place in board.places}
-    ordered = sorted(
-        systems, key=lambda key: (labels.index(key[0]), math.inf if means[key] is None else means[key], key[1])
-    )
+    titles = [title for dataset in board.datasets for title in (one_line(dataset), "rank", "cluster")]
+    found: dict[tuple[str, str], dict[str, Place]] = {}
+    for place in board.places:
+        found.setdefault((place.score.label, place.score.system), {})[place.dataset] = place
+    labels = list(dict.fromkeys(label for label, _ in found))
+    means = {key: next(iter(mine.values())).mean_rank for key, mine in found.items()}
+    directions = {place.score.label: place.score.higher_is for place in reversed(board.places)}
     rows = []
-    for label, system in ordered:
+    for label, system in sorted(
+        found, key=lambda key: (labels.index(key[0]), math.inf if means[key] is None else means[key], key[1])
+    ):
         row = [label, _cell(means[label, system], ".2f"), one_line(system)]
         for dataset in board.datasets:
-            place = found.get((label, system, dataset))
-            row += ["-"] * 3 if place is None else [number(place.score.value), _rank(place.rank), _cell(place.cluster)]
-        rows.append(row)
-    return [*header, "higher is"], [
-        [*row, next(place.score.higher_is for place in board.places if place.score.label == row[0])] for row in rows
-    ]
-
-
-def _rank(rank: float) -> str:
-    return f"{rank:g}"
+            one = found[label, system].get(dataset)
+            row += ["-"] * 3 if one is None else [number(one.score.value), f"{one.rank:g}", _cell(one.cluster)]
+        rows.append([*row, directions[label]])
+    return ["metric", "mean rank", "system", *titles, "higher is"], rows
 
 
 def _cell(value: float | None, form: str = "") -> str:

@@ -20,7 +20,6 @@ from nlgauge.report.card.texts import clipped, visible
 from nlgauge.report.evidence import Evidence, shipped
 from nlgauge.report.filling import filled
 from nlgauge.report.study_tables import short
-from nlgauge.report.tables import interval, number, p_value
 from nlgauge.scoring.power import POWER
 
 _NAME_SHOWN = 80
@@ -33,13 +32,7 @@ def render_page(card: Card) -> str:
     specs = _specs(card)
     return filled(
         "card.html",
-        {
-            "visible": visible,
-            "shown": lambda text: clipped(text, _NAME_SHOWN),
-            "number": number,
-            "interval": interval,
-            "p_value": p_value,
-        },
+        {"visible": visible, "shown": lambda text: clipped(text, _NAME_SHOWN)},
         version=__version__,
         card=card,
         systems=list(zip(card.systems, colours(len(card.systems)), strict=True)),
