@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
+import pkgutil
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -166,13 +166,10 @@ class Lazy(NamedTuple):
     purpose: str
     make: str | Callable[[], click.Command]
 
-    def made(self) -> click.Command:
-        """The command."""
-        if not isinstance(self.make, str):
-            return self.make()
-        module, _, attribute = self.make.partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        return found if isinstance(found, click.Command) else command(attribute, found)
+    def made(self) -> Callable[..., Any] | click.Command:
+        """The command, or its function."""
+        found: Callable[..., Any] = pkgutil.resolve_name(self.make) if isinstance(self.make, str) else self.make()
+        return found
 
 
 Target = Callable[..., Any] | click.Command | Lazy
@@ -211,9 +208,8 @@ class CommandGroup(_Documented, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, or None."""
         del ctx
-        found = self._targets.get(cmd_name)
-        if isinstance(found, Lazy):
-            found = found.made()
+        target = self._targets.get(cmd_name)
+        found = target.made() if isinstance(target, Lazy) else target
         return found if found is None or isinstance(found, click.Command) else command(cmd_name, found)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -10,7 +11,9 @@ import polars as pl
 
 from nlgauge.drawing import PALETTE, colours, inline
 from nlgauge.metrics.score import Score
+from nlgauge.report.card.meanings import Meanings
 from nlgauge.report.card.texts import clipped
+from nlgauge.report.tables import set_values
 
 if TYPE_CHECKING:
     from nlgauge.studies.base import Result
@@ -63,18 +66,9 @@ def interval_chart(scores: Sequence[Score], names: Sequence[str], systems: Seque
     return alt.concat(*panels, columns=3, spacing=26).resolve_scale(x="independent")
 
 
-def wide_values(scores: Sequence[Score], names: dict[str, str], contexts: dict[str, str]) -> pl.DataFrame:
-    """One row per set with one column per metric: `system, id, context` and values; at most `POINTS_SHOWN` ids."""
-    frames: dict[str, pl.DataFrame] = {}
-    for score in scores:
-        if (values := score.per_item) is None:
-            continue
-        column = values.select(
-            pl.lit(score.system).alias("system"), "id", pl.col("value").fill_nan(None).alias(names[score.label])
-        ).unique("id", keep="first", maintain_order=True)
-        before = frames.get(score.system)
-        frames[score.system] = column if before is None else before.join(column.drop("system"), on="id", how="left")
-    table = pl.concat(frames.values())
+def wide_values(scores: Sequence[Score], names: Mapping[str, str], contexts: Mapping[str, str]) -> pl.DataFrame:
+    """As `set_values`, with the context after the id; at most `POINTS_SHOWN` ids."""
+    table = set_values(scores, names)
     ids = table["id"].unique().sort()
     if len(ids) > POINTS_SHOWN:
         table = table.filter(pl.col("id").is_in(ids.sample(POINTS_SHOWN, seed=0).to_list()))
@@ -154,15 +148,11 @@ def length_chart(study: Result) -> Any:
     return alt.layer(trend.encode(tooltip=alt.value(None)), dots).properties(width=_WIDTH, height=240)
 
 
-def meanings_chart(counts: pl.DataFrame, systems: Sequence[str]) -> Any:
+def meanings_chart(meanings: Meanings, systems: Sequence[str]) -> Any:
     """In how many contexts the responses fall into one group, two groups, and so on."""
     shown = _shown_names(systems)
-    rows = (
-        counts.with_columns(pl.col("system").replace_strict(shown))
-        .group_by("system", "groups", maintain_order=True)
-        .len("contexts")
-        .to_dicts()
-    )
+    counts = Counter((shown[system], max(groups) + 1) for (system, _), groups in meanings.groups.items())
+    rows = [{"system": system, "groups": groups, "contexts": n} for (system, groups), n in counts.items()]
     order = list(shown.values())
     return (
         alt.Chart(inline(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nlgauge._version import __version__
 from nlgauge.drawing import safe_json, vega_bundle
 from nlgauge.report.filling import filled
-from nlgauge.report.study_tables import study_grid
+from nlgauge.report.study_tables import grid
 from nlgauge.studies.base import Result
 from nlgauge.studies.huse.judges import PEOPLE
 from nlgauge.studies.huse.score import ALIKE, DIVERSITY, QUALITY, clearest_errors
@@ -19,7 +19,7 @@ _MEANING = {
 
 def render_huse(result: Result, examples: int = 5) -> str:
     """The page as text; nothing in it is loaded from elsewhere, and texts are shown as text."""
-    header, rows = study_grid(result)
+    header, rows = grid(result.index, result.columns, result.rows)
     errors = result.tables["errors"]
     shown = clearest_errors(errors, examples)
     groups = [

@@ -137,7 +137,7 @@ def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, v
     ]
     return Sheet(
         *_grid(scores, comparisons),
-        list(dict.fromkeys(row["signature"] for row in flat)),
+        list(dict.fromkeys(str(score.signature) for score in scores)),
         flat_frame(flat),
         results_document(scores, comparisons, values=values),
     )
@@ -320,6 +320,20 @@ def latex_table(header: list[str], rows: list[list[str]], signatures: list[str])
             r"\end{tabular}",
         ]
     )
+
+
+def set_values(scores: Sequence[Score], names: Mapping[str, str]) -> pl.DataFrame:
+    """`system, id` and one column per metric, empty where a set has no value; of sets with the same id, the first."""
+    frames: dict[str, pl.DataFrame] = {}
+    for score in scores:
+        if (values := score.per_item) is None:
+            continue
+        column = values.select(
+            pl.lit(score.system).alias("system"), "id", pl.col("value").fill_nan(None).alias(names[score.label])
+        ).unique("id", keep="first", maintain_order=True)
+        before = frames.get(score.system)
+        frames[score.system] = column if before is None else before.join(column.drop("system"), on="id", how="left")
+    return pl.concat(frames.values(), how="diagonal")
 
 
 def per_item_table(scores: Sequence[Score]) -> pl.DataFrame:

@@ -79,7 +79,7 @@ def _specs(card: Card) -> dict[str, Any]:
     if card.bias is not None:
         made["length"] = charts.length_chart(card.bias)
     if card.meanings is not None:
-        made["meanings"] = charts.meanings_chart(card.meanings.counts(), systems)
+        made["meanings"] = charts.meanings_chart(card.meanings, systems)
     quality = _rising(card, Direction.BETTER, ("quality", "fluency"))
     diversity = _rising(card, Direction.MORE_DIVERSE, ("content", "form", "repetition"))
     if quality and diversity:
