@@ -19,7 +19,7 @@ from nlgauge.configured import RENAMED, Configured, Option, Options, option, opt
 from nlgauge.errors import NLGaugeError, OptionError, wording
 
 _METAVARS = {int: "N", float: "X", Path: "OUT"}
-_ORDER = ("Options", "Metrics", "Inference", "Data", "Machine", "Running", "Output")
+_ORDER = ("Arguments", "Options", "Metrics", "Inference", "Data", "Machine", "Running", "Output")
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 _flags: dict[str, click.Option] = {}
 _plan: ContextVar[dict[str, Any] | None] = ContextVar("plan", default=None)
@@ -72,7 +72,7 @@ class _Value(click.ParamType[Any]):
     @property
     def separator(self) -> str:
         """What is between several values in one word."""
-        return self._option.about.separator or _numeric(self._option)
+        return self._option.about.separator or ("," if self._option.kind in (int, float) else "")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """From text; what is no text has been converted before."""
@@ -88,10 +88,6 @@ class _Value(click.ParamType[Any]):
             return one.parse(value)
         except OptionError as error:
             self.fail(str(error).partition("; ")[2] or str(error), param, ctx)
-
-
-def _numeric(option: Option) -> str:
-    return "," if option.kind in (int, float) else ""
 
 
 class _Documented(click.Command):
@@ -149,11 +145,7 @@ class Command(_Documented):
         """One section per group."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if isinstance(param, _Argument):
-                sections.setdefault("Arguments", []).append((param.make_metavar(ctx), param.purpose))
-                continue
-            record = param.get_help_record(ctx)
-            if record is not None:
+            if record := param.get_help_record(ctx):
                 sections.setdefault(self._groups.get(param.name or "", "Other"), []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
@@ -247,7 +239,11 @@ class _Argument(click.Argument):
             metavar=metavar if one.is_required else f"[{metavar}]",
             type=_Value(one),
         )
-        self.purpose = one.about.help
+        self._help = one.about.help
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """Its metavar, and what it is."""
+        return self.make_metavar(ctx), self._help
 
 
 def _plan_of(ctx: click.Context) -> dict[str, Any]:
@@ -328,17 +324,16 @@ def command(
     function's annotations stand for, and `also` has further options, which it takes by keyword.
     """
     parameters = [*_parameters(function, names), *also]
-    params: dict[str, click.Parameter] = {}
+    params: list[click.Parameter] = []
     titles: dict[str, str] = {}
     for parameter in parameters:
         options = parameter.options() if isinstance(parameter, Group) else [(parameter, "Options")]
         for one, title in options:
-            if one.name not in params:
-                params[one.name] = _click_parameter(one)
-                if isinstance(params[one.name], click.Option):
-                    titles[one.name] = title
+            if one.name not in titles:
+                params.append(_click_parameter(one))
+                titles[one.name] = "Arguments" if isinstance(params[-1], _Argument) else title
     text, examples = split_doc(function) if about is None else (split_doc(about)[0], about.examples)
-    ordered = sorted(params.values(), key=lambda param: _place(titles.get(param.name or "")))
+    params.sort(key=lambda param: _place(titles[param.name or ""]))
 
     def callback(**values: Any) -> Any:
         given = {key: value for key, value in values.items() if value is not None and value != ()}
@@ -349,14 +344,12 @@ def command(
             }
         )
 
-    return Command(name, text, examples, titles, params=ordered, callback=callback)
+    return Command(name, text, examples, titles, params=params, callback=callback)
 
 
-def _place(title: str | None) -> float:
+def _place(title: str) -> float:
     """Arguments first, then the command's own options under any heading, then groups in one order."""
-    if title is None:
-        return -1
-    return _ORDER.index(title) if title in _ORDER else 0.5
+    return _ORDER.index(title) if title in _ORDER else _ORDER.index("Options") + 0.5
 
 
 def _parameters(function: Callable[..., Any], names: Mapping[str, type] | None) -> Iterator[Option | Group]:
@@ -394,13 +387,12 @@ def _click_parameter(one: Option) -> click.Parameter:
         if one.default is True and "/" not in flags[0]:
             flags[0] = f"{flags[0]}/--no-{flags[0].removeprefix('--')}"
         return click.Option([*flags, one.name], is_flag=True, default=None, help=help)
-    metavar = "|".join(one.choices) or about.metavar or _METAVARS.get(one.kind, "TEXT")
-    repeated = one.is_several and not (about.separator or _numeric(one))
+    value = _Value(one)
     return click.Option(
         [*flags, one.name],
-        type=_Value(one),
-        metavar=metavar,
-        multiple=repeated,
+        type=value,
+        metavar="|".join(one.choices) or about.metavar or _METAVARS.get(one.kind, "TEXT"),
+        multiple=one.is_several and not value.separator,
         required=one.is_required,
         help=help,
     )
