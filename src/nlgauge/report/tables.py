@@ -145,7 +145,7 @@ def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, v
 
 _SIDES = ("first", "first_value", "second", "second_value", "difference")
 _TEST = ("p", "p_holm", "effect", "n", "paired", "higher_is", "verdict", "signature")
-_EMPTY = dict.fromkeys(("ci_low", "ci_high", "effect", "mean_rank"), pl.Float64) | {"cluster": pl.Int64}
+_MAY_BE_EMPTY = dict.fromkeys(("ci_low", "ci_high", "effect", "mean_rank"), pl.Float64) | {"cluster": pl.Int64}
 
 
 def ends(ci: tuple[float, float] | None) -> dict[str, float | None]:
@@ -156,7 +156,7 @@ def ends(ci: tuple[float, float] | None) -> dict[str, float | None]:
 
 def flat_frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
     """A frame of rows, the type of whose columns does not depend on the values that are there."""
-    kinds = {name: kind for name, kind in _EMPTY.items() if rows and name in rows[0]}
+    kinds = {name: kind for name, kind in _MAY_BE_EMPTY.items() if rows and name in rows[0]}
     return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
 
 
