@@ -84,3 +84,9 @@ def test_a_plugin_is_an_option(name: str, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"responses": ["a", "b"]}\n' * 4)
     done = command(name, "a.jsonl", "--plugin", "mine.py", "-m", "sizes", cwd=tmp_path, cache=tmp_path / "cache")
     assert done.code == 0, done.err
+
+
+def test_a_required_option_that_is_missing_is_named(tmp_path: Path) -> None:
+    done = command("study", "ruq", cwd=tmp_path, cache=tmp_path / "cache")
+    assert done.code == 2
+    assert "Missing option '--model'" in done.err

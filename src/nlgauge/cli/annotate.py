@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from nlgauge.cli.commands import CommandGroup, Lazy, argument
-from nlgauge.cli.output import Output, Plugins, check_table, columns, show_document, show_list
+from nlgauge.cli.output import Output, Plugins, check_file, columns, show_document, show_list
 from nlgauge.configured import Options, option, option_lines, required
 from nlgauge.errors import MissingExtra
 
@@ -124,7 +124,7 @@ def export(
 
     Example: nlgauge annotate export pilot -o ratings.csv && nlgauge study agreement ratings.csv
     """
-    check_table("output", output, [])
+    check_file("output", output, [])
     with database.opened() as store:
         snapshot = store.snapshot(store.study(study))
     from nlgauge.annotate.exporting import ratings

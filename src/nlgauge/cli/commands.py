@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
+import pkgutil
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from nlgauge.configured import RENAMED, About, Configured, Option, Options, option_of, options_of, show
+from nlgauge.configured import RENAMED, Configured, Option, Options, option, option_of, options_of, show
 from nlgauge.errors import NLGaugeError, OptionError, wording
 
 _METAVARS = {int: "N", float: "X", Path: "OUT"}
-_ARGUMENT = "argument"
-_ORDER = ("Options", "Metrics", "Inference", "Data", "Machine", "Running", "Output")
+_ORDER = ("Arguments", "Options", "Metrics", "Inference", "Data", "Machine", "Running", "Output")
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 _flags: dict[str, click.Option] = {}
 _plan: ContextVar[dict[str, Any] | None] = ContextVar("plan", default=None)
@@ -28,7 +27,7 @@ _plan: ContextVar[dict[str, Any] | None] = ContextVar("plan", default=None)
 
 def argument(metavar: str, help: str, default: Any = dataclasses.MISSING) -> Any:
     """A positional argument of a command; a metavar that ends in `...` takes several values."""
-    return dataclasses.field(default=default, metadata={_ARGUMENT: (metavar, help)})
+    return option(default, help, metavar=metavar, flags=(metavar,))
 
 
 def borrowed(cls: type, name: str) -> Any:
@@ -73,7 +72,7 @@ class _Value(click.ParamType[Any]):
     @property
     def separator(self) -> str:
         """What is between several values in one word."""
-        return self._option.about.separator or _numeric(self._option)
+        return self._option.about.separator or ("," if self._option.kind in (int, float) else "")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """From text; what is no text has been converted before."""
@@ -89,10 +88,6 @@ class _Value(click.ParamType[Any]):
             return one.parse(value)
         except OptionError as error:
             self.fail(str(error).partition("; ")[2] or str(error), param, ctx)
-
-
-def _numeric(option: Option) -> str:
-    return "," if option.kind in (int, float) else ""
 
 
 class _Documented(click.Command):
@@ -146,19 +141,11 @@ class Command(_Documented):
         finally:
             _plan.reset(plan)
 
-    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """`[OPTIONS]`, and arguments as people know them."""
-        return ["[OPTIONS]", *(param.make_metavar(ctx) for param in self.params if isinstance(param, click.Argument))]
-
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One section per group."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            if isinstance(param, _Argument):
-                sections.setdefault("Arguments", []).append((param.make_metavar(ctx), param.purpose))
-                continue
-            record = param.get_help_record(ctx)
-            if record is not None:
+            if record := param.get_help_record(ctx):
                 sections.setdefault(self._groups.get(param.name or "", "Other"), []).append(record)
         for title, records in sections.items():
             with formatter.section(title):
@@ -171,13 +158,10 @@ class Lazy(NamedTuple):
     purpose: str
     make: str | Callable[[], click.Command]
 
-    def made(self) -> click.Command:
-        """The command."""
-        if not isinstance(self.make, str):
-            return self.make()
-        module, _, attribute = self.make.partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        return found if isinstance(found, click.Command) else command(attribute, found)
+    def made(self) -> Callable[..., Any] | click.Command:
+        """The command, or its function."""
+        found: Callable[..., Any] = pkgutil.resolve_name(self.make) if isinstance(self.make, str) else self.make()
+        return found
 
 
 Target = Callable[..., Any] | click.Command | Lazy
@@ -216,9 +200,8 @@ class CommandGroup(_Documented, click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name, or None."""
         del ctx
-        found = self._targets.get(cmd_name)
-        if isinstance(found, Lazy):
-            found = found.made()
+        target = self._targets.get(cmd_name)
+        found = target.made() if isinstance(target, Lazy) else target
         return found if found is None or isinstance(found, click.Command) else command(cmd_name, found)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -247,21 +230,20 @@ def _purpose(target: Target) -> str:
 class _Argument(click.Argument):
     """An argument with help, whose usage is its metavar alone."""
 
-    def __init__(self, option: Option, metavar: str, help: str) -> None:
+    def __init__(self, one: Option) -> None:
+        metavar = one.about.metavar
         super().__init__(
-            [option.name],
+            [one.name],
             nargs=-1 if metavar.endswith("...") else 1,
-            required=option.is_required,
-            metavar=metavar,
-            type=_Value(option),
+            required=one.is_required,
+            metavar=metavar if one.is_required else f"[{metavar}]",
+            type=_Value(one),
         )
-        self.purpose, self.absent = help, option.default
+        self._help = one.about.help
 
-    def make_metavar(self, ctx: click.Context) -> str:
-        """As declared."""
-        del ctx
-        metavar = self.metavar or ""
-        return metavar if self.required else f"[{metavar}]"
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """Its metavar, and what it is."""
+        return self.make_metavar(ctx), self._help
 
 
 def _plan_of(ctx: click.Context) -> dict[str, Any]:
@@ -332,73 +314,52 @@ def command(
     name: str,
     function: Callable[..., Any],
     *,
-    text: str = "",
-    examples: Sequence[str] = (),
-    parameters: Sequence[Option | Group] | None = None,
-    arguments: Sequence[_Argument] | None = None,
+    about: Any = None,
+    names: Mapping[str, type] | None = None,
+    also: Sequence[Option] = (),
 ) -> Command:
     """A command from a function: parameters of a dataclass are groups of options, the others one option each.
 
-    `parameters` and `arguments` take the place of the function's own, for commands that are generated.
+    For commands that are generated: `about` is the class with the documentation, `names` says what names in the
+    function's annotations stand for, and `also` has further options, which it takes by keyword.
     """
-    if parameters is None:
-        parameters, arguments = _parameters(function)
-    params: list[click.Parameter] = list(arguments or ())
+    parameters = [*_parameters(function, names), *also]
+    params: list[click.Parameter] = []
     titles: dict[str, str] = {}
     for parameter in parameters:
-        if isinstance(parameter, Group):
-            for one, title in parameter.options():
-                if one.name not in titles:
-                    params.append(_click_option(one))
-                    titles[one.name] = title
-        else:
-            params.append(_click_option(parameter))
-            titles[parameter.name] = "Options"
-    if not text:
-        text, examples = split_doc(function)
-    params.sort(key=lambda param: _place(titles.get(param.name or "")))
+        options = parameter.options() if isinstance(parameter, Group) else [(parameter, "Options")]
+        for one, title in options:
+            if one.name not in titles:
+                params.append(_click_parameter(one))
+                titles[one.name] = "Arguments" if isinstance(params[-1], _Argument) else title
+    text, examples = split_doc(function) if about is None else (split_doc(about)[0], about.examples)
+    params.sort(key=lambda param: _place(titles[param.name or ""]))
 
     def callback(**values: Any) -> Any:
         given = {key: value for key, value in values.items() if value is not None and value != ()}
-        called: dict[str, Any] = {one.name or "": given.get(one.name or "", one.absent) for one in arguments or ()}
-        for parameter in parameters:
-            if isinstance(parameter, Group):
-                called[parameter.name] = parameter.made(given)
-            else:
-                called[parameter.name] = given.get(parameter.name, parameter.default)
-        return function(**called)
+        return function(
+            **{
+                one.name: one.made(given) if isinstance(one, Group) else given.get(one.name, one.default)
+                for one in parameters
+            }
+        )
 
     return Command(name, text, examples, titles, params=params, callback=callback)
 
 
-def _place(title: str | None) -> float:
+def _place(title: str) -> float:
     """Arguments first, then the command's own options under any heading, then groups in one order."""
-    if title is None:
-        return -1
-    return _ORDER.index(title) if title in _ORDER else 0.5
+    return _ORDER.index(title) if title in _ORDER else _ORDER.index("Options") + 0.5
 
 
-def _parameters(function: Callable[..., Any]) -> tuple[list[Option | Group], list[_Argument]]:
-    hints = typing.get_type_hints(function)
-    options: list[Option | Group] = []
-    arguments: list[_Argument] = []
+def _parameters(function: Callable[..., Any], names: Mapping[str, type] | None) -> Iterator[Option | Group]:
+    hints = typing.get_type_hints(function, localns=dict(names or {}))
     for parameter in inspect.signature(function).parameters.values():
-        hint, default = hints[parameter.name], parameter.default
-        if isinstance(default, dataclasses.Field) and _ARGUMENT in default.metadata:
-            metavar, help = default.metadata[_ARGUMENT]
-            arguments.append(_Argument(option_of(parameter.name, hint, default), metavar, help))
-        elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            options.append(Group(parameter.name, hint))
-        else:
-            options.append(option_of(parameter.name, hint, default))
-    return options, arguments
-
-
-def files_argument(metavar: str, help: str, *, required: bool = True) -> _Argument:
-    """The files that a generated command reads."""
-    several = metavar.endswith("...")
-    absent: Any = dataclasses.MISSING if required else () if several else ""
-    return _Argument(Option("files", Sequence[str] if several else str, absent, About()), metavar, help)
+        hint = hints[parameter.name]
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield Group(parameter.name, hint)
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            yield option_of(parameter.name, hint, parameter.default)
 
 
 def split_doc(function: Any) -> tuple[str, tuple[str, ...]]:
@@ -415,8 +376,10 @@ def _title(cls: type, name: str) -> str:
     return str(own or ("Options" if issubclass(owner, Configured) else getattr(owner, "heading", "Options")))
 
 
-def _click_option(one: Option) -> click.Option:
+def _click_parameter(one: Option) -> click.Parameter:
     about = one.about
+    if about.flags == (about.metavar,):
+        return _Argument(one)
     flags = list(about.flags) or [flag_of(one.name)]
     default = "" if one.is_required or one.default in (None, "", (), False, dataclasses.MISSING) else show(one.default)
     help = about.help + (f" [default: {default}]" if default and one.kind is not bool else "")
@@ -424,14 +387,12 @@ def _click_option(one: Option) -> click.Option:
         if one.default is True and "/" not in flags[0]:
             flags[0] = f"{flags[0]}/--no-{flags[0].removeprefix('--')}"
         return click.Option([*flags, one.name], is_flag=True, default=None, help=help)
-    metavar = "|".join(one.choices) or about.metavar or _METAVARS.get(one.kind, "TEXT")
-    repeated = one.is_several and not (about.separator or _numeric(one))
+    value = _Value(one)
     return click.Option(
         [*flags, one.name],
-        type=_Value(one),
-        metavar=metavar,
-        multiple=repeated,
+        type=value,
+        metavar="|".join(one.choices) or about.metavar or _METAVARS.get(one.kind, "TEXT"),
+        multiple=one.is_several and not value.separator,
         required=one.is_required,
-        default=None,
         help=help,
     )

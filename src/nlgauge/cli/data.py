@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import click
 
 from nlgauge.cli.commands import CommandGroup, argument
-from nlgauge.cli.output import Output, check_table, columns, say, show_list
+from nlgauge.cli.output import Output, check_file, columns, say, show_list
 from nlgauge.configured import Options, check_that, option, required
 from nlgauge.errors import OptionError
 
@@ -104,7 +104,7 @@ def write_dialog_pairs(
     from nlgauge.data.writing import write_table
 
     check_that(limit >= 0, "limit", limit, "0 (all) or more")
-    check_table("output", output, [file])
+    check_file("output", output, [file])
     dialogs = read_dialogs(file, format=input_format)
     pairs = turn_pairs(dialogs, context_turns=context_turns, separator=separator, speaker_marks=speaker_marks)
     frame = pairs.frame.head(limit) if limit else pairs.frame
@@ -125,9 +125,9 @@ def write_judgments(
     from nlgauge.data.human.judgments import read_judgments
     from nlgauge.data.writing import write_table
 
-    check_table("output", output, [file])
+    check_file("output", output, [file])
     if ratings is not None:
-        check_table("ratings", ratings, [file])
+        check_file("ratings", ratings, [file])
         if ratings.resolve() == output.resolve():
             raise OptionError(f"{ratings}: is named for items and for ratings; expected two names", option="ratings")
     found = read_judgments(file, input_format)

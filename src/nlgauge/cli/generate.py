@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nlgauge.cli.commands import argument
-from nlgauge.cli.output import check_table, say
+from nlgauge.cli.output import check_file, say
 from nlgauge.configured import option, required
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running
@@ -35,7 +35,7 @@ def generate(
     """
     from nlgauge.models.language.tester import generate_with_workers, read_contexts
 
-    check_table("output", output, [contexts])
+    check_file("output", output, [contexts])
     machine.use()
     frame = generate_with_workers(read_contexts(contexts, reading)[: limit or None], plan, output, running)
     texts = frame["responses"].explode()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nlgauge.studies.base import Result
 
 _ALIASES = {"md": "markdown", "tex": "latex"}
+TABLES, PAGE = (".jsonl", ".csv", ".tsv", ".parquet"), (".html",)
 FORMATS = ("text", "json", "csv", "markdown", "latex", "parquet")
 
 
@@ -119,9 +120,8 @@ def check_output(output: Path, files: Iterable[str]) -> None:
         raise OptionError(f"{output}: is one of the input files; choose another name for the output")
 
 
-def check_table(name: str, output: Path, files: Iterable[str]) -> None:
-    """Fail before any work when a table could not be written there."""
-    endings = (".jsonl", ".csv", ".tsv", ".parquet")
+def check_file(name: str, output: Path, files: Iterable[str], endings: Sequence[str] = TABLES) -> None:
+    """Fail before any work when a table, or what these endings stand for, could not be written there."""
     if output.suffix not in endings:
         raise OptionError(f"{argument(name, output)}; expected a name ending in {', '.join(endings)}")
     check_output(output, files)

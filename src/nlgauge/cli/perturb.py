@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nlgauge.cli.commands import CommandGroup, argument, borrowed
-from nlgauge.cli.output import Output, Plugins, check_output, check_table, say, show_list
+from nlgauge.cli.output import PAGE, Output, Plugins, check_file, say, show_list
 from nlgauge.configured import check_that, option, option_lines, required
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running
@@ -78,7 +78,7 @@ def apply(
 
     check_that(n >= 1, "n", n, "1 or more versions of each text")
     if output is not None:
-        check_table("output", output, files)
+        check_file("output", output, files)
     perturbations = aspects.create()
     machine.use()
     made = _make(read_originals(files, reading), perturbations, n, seed, progress, grammar)
@@ -149,8 +149,7 @@ def show(
 
     check_that(n is None or n >= 1, "n", n, "1 or more pairs of each aspect")
     if html is not None:
-        check_that(html.suffix == ".html", "html", html, "a name ending in .html")
-        check_output(html, [file])
+        check_file("html", html, [file], PAGE)
     aspects.use()
     wanted = n if n is not None else None if html is not None else 5
     if holds_pairs(file, reading.input_format):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from nlgauge.cli.commands import argument, current_plan
 from nlgauge.cli.output import Output, check_output, say
-from nlgauge.cli.score import FILES, Measuring, Pairing, say_unmeasured, warn_about
+from nlgauge.cli.score import FILES, Measuring, Outcome, say_unmeasured, warn_about
 from nlgauge.configured import Options, option
 from nlgauge.data.columns import Reading
 from nlgauge.stats.inference import Comparing
@@ -33,7 +33,7 @@ def report(
     files: Sequence[str] = FILES,
     *,
     measuring: Measuring,
-    pairing: Pairing,
+    paired: bool = borrowed(Outcome, "paired"),
     studies: Sequence[Path] = option(
         (), "Show a study's result, printed with --format json.", metavar="RESULT", flags=("--study",)
     ),
@@ -49,7 +49,6 @@ def report(
       nlgauge report out.jsonl -m distinct -m sent-sim -o report.pdf
       nlgauge report a.jsonl b.jsonl --study huse.json -o report.md
     """
-    from nlgauge.report.card.contents import Missing
     from nlgauge.report.writing import check_report, make_report, write_report
 
     place = output.output or Path(f"report.{output.format or 'html'}")
@@ -59,9 +58,9 @@ def report(
         card = make_report(
             job.sources,
             job.metrics,
-            missing=[Missing(one.metric, one.reason) for one in job.unmeasured],
+            unmeasured=job.unmeasured,
             studies=studies,
-            paired=pairing.paired,
+            paired=paired,
             reading=Reading(),
             inference=measuring.inference,
             running=measuring.running,

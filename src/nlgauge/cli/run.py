@@ -58,7 +58,7 @@ def read_plan(path: Path) -> list[list[str]]:
     if not isinstance(steps, list) or not steps or not all(isinstance(step, dict) for step in steps):
         raise DataError(f"has no {_STEPS}; expected at least one [[{_STEPS}]] with a {_COMMAND}", file=str(path))
     shared = {key: value for key, value in document.items() if key not in (KEY, _VERSION, _STEPS)}
-    unknown, known = dict(shared), set[str]()
+    known: set[str] = set()
     found: list[list[str]] = []
     for number, step in enumerate(steps, 1):
         name = str(step.get(_COMMAND, ""))
@@ -69,10 +69,9 @@ def read_plan(path: Path) -> list[list[str]]:
                 raise UnknownName.among(f"key in step {number} ({name}) of {path}:", key, params)
         given = {**{key: value for key, value in shared.items() if key in params}, **own}
         _check(given, str(path))
-        unknown = {key: value for key, value in unknown.items() if key not in params}
         known |= params.keys()
         found.append([*name.split(), *_words(params, given)])
-    if unknown:
+    if unknown := shared.keys() - known:
         raise UnknownName.among(f"key in {path}:", min(unknown), known)
     return found
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from nlgauge.cli.commands import argument
-from nlgauge.cli.output import Output, Plugins, check_table, say
+from nlgauge.cli.output import Output, Plugins, check_file, say
 from nlgauge.configured import Options, option
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running
@@ -118,20 +118,14 @@ class Measuring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pairing(Options):
-    """How systems are compared."""
+class Outcome(Options):
+    """How systems are compared, and what happens with scores and comparisons beside the output."""
 
     paired: bool = option(
         True,
         "Compare context by context, or, where contexts differ, as samples: a permutation test over all sets.",
         flags=("--paired/--unpaired",),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome(Pairing):
-    """What happens with scores and comparisons beside the output."""
-
     fail_if: Sequence[str] = option(
         (),
         "Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4', or "
@@ -196,7 +190,7 @@ def score(
 
     form = outcome.check(output, files)
     if per_item is not None:
-        check_table("per_item", per_item, files)
+        check_file("per_item", per_item, files)
     saved = form == "json" and output.output is not None
     with measuring.begun(files, sketch=sketch, fail_if=outcome.fail_if) as job:
         wanted = confidence or saved or any(gate.end for gate in job.gates)

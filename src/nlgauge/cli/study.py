@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import MISSING
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nlgauge.cli.commands import Command, CommandGroup, Group, Lazy, command, files_argument, split_doc
-from nlgauge.cli.output import ChartOutput, Output, Plugins, check_output, check_table, say, show_result
-from nlgauge.configured import Option, option, option_of, options_of
-from nlgauge.errors import OptionError, argument
+from nlgauge.cli.commands import Command, CommandGroup, Lazy, argument, command
+from nlgauge.cli.output import PAGE, TABLES, ChartOutput, Output, Plugins, check_file, say, show_result
+from nlgauge.configured import option, option_of, options_of
+from nlgauge.data.columns import Reading
+from nlgauge.errors import OptionError
+from nlgauge.errors import argument as named
+from nlgauge.models.runtime import Machine
 
 if TYPE_CHECKING:
-    from nlgauge.data.columns import Reading
     from nlgauge.engine.running import Progress
-    from nlgauge.models.runtime import Machine
     from nlgauge.studies.base import Study
-
-_PAGES = {"huse": "nlgauge.report.huse_page:render_huse"}
 
 
 def _studies() -> dict[str, Lazy]:
@@ -56,72 +57,60 @@ filters = CommandGroup(
 
 def study_command(cls: type[Study], name: str = "") -> Command:
     """The command of a study: its own options, and the groups that every command has. `name`: where it has another."""
-    from nlgauge.data.columns import Reading
-    from nlgauge.models.runtime import Machine
-
-    extra: dict[str, Option] = {
-        table: option_of(table, Path | None, option(None, f"{help} .jsonl, .csv or .parquet.", metavar="OUT"))
+    also = [
+        option_of(table, Path | None, option(None, f"{help} .jsonl, .csv or .parquet.", metavar="OUT"))
         for table, help in cls.tables.items()
-    }
-    if cls.name in _PAGES:
-        extra["report"] = option_of(
-            "report", Path | None, option(None, "A page with errors and their texts.", metavar="OUT.html")
-        )
-
-    def run(
-        study: Study,
-        reading: Reading,
-        machine: Machine,
-        running: Progress,
-        plugins: Plugins,
-        output: Output,
-        files: tuple[str, ...] | str = (),
-        **wanted: Path | None,
-    ) -> None:
-        names = [files] if isinstance(files, str) else list(files)
-        read = [*names, *_named_files(study)]
-        form = output.check(read)
-        paths = {table: path for table, path in wanted.items() if path is not None}
-        for table, path in paths.items():
-            if table == "report":
-                if path.suffix != ".html":
-                    raise OptionError(f"{argument('report', path)}; expected a name ending in .html")
-                check_output(path, read)
-            else:
-                check_table(table, path, read)
-        if len({path.resolve() for path in paths.values()}) < len(paths):
-            raise OptionError(f"{' and '.join(map(argument, paths))} name the same file; expected two names")
-        plugins.use()
-        from nlgauge.metrics.registry import refuse_metrics
-
-        refuse_metrics(names)
-        machine.use()
-        result = study.run(names or None, **vars(reading), **vars(running))
-        for table, path in paths.items():
-            if table == "report":
-                _write_page(result, path)
-            else:
-                from nlgauge.data.writing import write_table
-
-                write_table(result.tables[table], path)
-                say(f"wrote {path}: {len(result.tables[table]):,} rows")
-        show_result(result, form, output)
-
-    arguments = []
-    if cls.takes != "none":
-        metavar = "FILE" if cls.takes == "file" else "FILE..."
-        arguments = [files_argument(metavar, cls.files, required=cls.takes != "any")]
-    text, _ = split_doc(cls)
-    groups: list[Option | Group] = [
-        Group("study", cls),
-        *extra.values(),
-        Group("reading", Reading),
-        Group("machine", Machine),
-        Group("running", cls.running_options()),
-        Group("plugins", Plugins),
-        Group("output", ChartOutput if cls.has_chart() else Output),
     ]
-    return command(name or cls.name, run, text=text, examples=cls.examples, parameters=groups, arguments=arguments)
+    if cls.name == "huse":
+        page = option(None, "A page with errors and their texts.", metavar="OUT.html")
+        also.append(option_of("report", Path | None, page))
+    if cls.takes == "file":
+        also.append(option_of("files", str, argument("FILE", cls.files)))
+    elif cls.takes != "none":
+        absent = () if cls.takes == "any" else MISSING
+        also.append(option_of("files", Sequence[str], argument("FILE...", cls.files, absent)))
+    names: dict[str, type] = {"Study": cls, "Progress": cls.running_options()}
+    if cls.has_chart():
+        names["Output"] = ChartOutput
+    return command(name or cls.name, _run, about=cls, names=names, also=also)
+
+
+def _run(
+    study: Study,
+    reading: Reading,
+    machine: Machine,
+    running: Progress,
+    plugins: Plugins,
+    output: Output,
+    **given: Any,
+) -> None:
+    files = given.pop("files", ())
+    names = [files] if isinstance(files, str) else list(files)
+    read = [*names, *_named_files(study)]
+    form = output.check(read)
+    paths: dict[str, Path] = {table: path for table, path in given.items() if path is not None}
+    for table, path in paths.items():
+        check_file(table, path, read, PAGE if table == "report" else TABLES)
+    if len({path.resolve() for path in paths.values()}) < len(paths):
+        raise OptionError(f"{' and '.join(map(named, paths))} name the same file; expected two names")
+    plugins.use()
+    from nlgauge.metrics.registry import refuse_metrics
+
+    refuse_metrics(names)
+    machine.use()
+    result = study.run(names or None, **vars(reading), **vars(running))
+    for table, path in paths.items():
+        if table == "report":
+            from nlgauge.engine.files import write_text
+            from nlgauge.report.huse_page import render_huse
+
+            write_text(path, render_huse(result))
+        else:
+            from nlgauge.data.writing import write_table
+
+            write_table(result.tables[table], path)
+            say(f"wrote {path}: {len(result.tables[table]):,} rows")
+    show_result(result, form, output)
 
 
 def _named_files(study: Study) -> list[str]:
@@ -133,12 +122,3 @@ def _named_files(study: Study) -> list[str]:
             given = [value] if isinstance(value, str | Path) else value if isinstance(value, tuple) else ()
             found += [str(entry).partition("=")[2] if "=" in one.about.metavar else str(entry) for entry in given]
     return found
-
-
-def _write_page(result: Any, path: Path) -> None:
-    import importlib
-
-    from nlgauge.engine.files import write_text
-
-    module, _, function = _PAGES[result.name].partition(":")
-    write_text(path, getattr(importlib.import_module(module), function)(result))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from nlgauge.cli.commands import CommandGroup, Group, Lazy, command, split_doc
+from nlgauge.cli.commands import CommandGroup, Lazy, command
 from nlgauge.cli.output import say
-from nlgauge.configured import Option, option, option_of, required
+from nlgauge.configured import option, required
+from nlgauge.data.columns import Reading
+from nlgauge.engine.running import Running
+from nlgauge.models.runtime import Machine
 
 if TYPE_CHECKING:
-    from nlgauge.data.columns import Reading
-    from nlgauge.engine.running import Running
-    from nlgauge.models.runtime import Machine
     from nlgauge.models.training.recipe import TrainingRecipe
 
 
@@ -35,38 +35,22 @@ app = CommandGroup(
 
 
 def _command(name: str) -> click.Command:
-    from nlgauge.data.columns import Reading
-    from nlgauge.engine.running import Running
-    from nlgauge.models.runtime import Machine
     from nlgauge.models.training.recipe import RECIPES
 
     cls = RECIPES.find(name)
-    folder = required("The model's folder: a new one, or that of this run.", metavar="DIR", flags=("--output", "-o"))
-    parameters: list[Option | Group] = [
-        Group("recipe", cls),
-        option_of("output", Path, folder),
-        option_of("fresh", bool, option(False, "Delete what an earlier run left in the folder, and start again.")),
-        option_of(
-            "format",
-            Literal["text", "json"],
-            option("text", "How to print the outcome.", flags=("--format", "-f")),
-        ),
-        Group("reading", Reading),
-        Group("machine", Machine),
-        Group("running", Running),
-    ]
-    text, _ = split_doc(cls)
-    return command(name, _train, text=text, examples=cls.examples, parameters=parameters)
+    return command(name, _train, about=cls, names={"TrainingRecipe": cls})
 
 
 def _train(
     recipe: TrainingRecipe,
-    output: Path,
-    fresh: bool,
-    format: str,
     reading: Reading,
     machine: Machine,
     running: Running,
+    output: Path = required(
+        "The model's folder: a new one, or that of this run.", metavar="DIR", flags=("--output", "-o")
+    ),
+    fresh: bool = option(False, "Delete what an earlier run left in the folder, and start again."),
+    format: Literal["text", "json"] = option("text", "How to print the outcome.", flags=("--format", "-f")),
 ) -> None:
     from nlgauge.report.training import draw_loss, training_lines
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -10,7 +11,9 @@ import polars as pl
 
 from nlgauge.drawing import PALETTE, colours, inline
 from nlgauge.metrics.score import Score
+from nlgauge.report.card.meanings import Meanings
 from nlgauge.report.card.texts import clipped
+from nlgauge.report.tables import set_values
 
 if TYPE_CHECKING:
     from nlgauge.studies.base import Result
@@ -21,10 +24,11 @@ _CONTEXT_SHOWN = 120
 _WIDTH = 400
 
 
-def shown_names(systems: Sequence[str]) -> list[str]:
+def _shown_names(systems: Sequence[str]) -> dict[str, str]:
     """Names of systems as charts show them: short, and different from each other."""
     short = [clipped(system, _NAME_SHOWN) for system in systems]
-    return [name if short.count(name) == 1 else f"{place + 1}: {name}" for place, name in enumerate(short)]
+    names = [name if short.count(name) == 1 else f"{place + 1}: {name}" for place, name in enumerate(short)]
+    return dict(zip(systems, names, strict=True))
 
 
 def _colour(systems: Sequence[str], *, legend: bool = True) -> alt.Color:
@@ -33,20 +37,20 @@ def _colour(systems: Sequence[str], *, legend: bool = True) -> alt.Color:
     return alt.Color("system:N", scale=scale, legend=shown)
 
 
+def _number(field: str, **rest: Any) -> alt.Tooltip:
+    return alt.Tooltip(f"{field}:Q", format=".4f", **rest)
+
+
 def interval_chart(scores: Sequence[Score], names: Sequence[str], systems: Sequence[str]) -> Any:
     """Scores with intervals, one small panel per metric, since their scales differ; `names` are of metrics in order."""
-    shown = dict(zip(systems, shown_names(systems), strict=True))
+    shown = _shown_names(systems)
     panels = []
     for name in dict.fromkeys(names):
         mine = [score for score, own in zip(scores, names, strict=True) if own == name]
         rows = [
-            {
-                "system": shown[score.system],
-                "value": score.value,
-                "low": score.value if score.ci is None else score.ci[0],
-                "high": score.value if score.ci is None else score.ci[1],
-            }
+            {"system": shown[score.system], "value": score.value, "low": low, "high": high}
             for score in mine
+            for low, high in (score.ci or (score.value, score.value),)
         ]
         order = list(shown.values())
         base = alt.Chart(inline(rows)).encode(
@@ -55,31 +59,16 @@ def interval_chart(scores: Sequence[Score], names: Sequence[str], systems: Seque
         )
         title = f"{name} (higher is {mine[0].higher_is})"
         axis = alt.X("low:Q", title=title, scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(tickCount=5))
-        tooltip = ["system:N", *(alt.Tooltip(f"{field}:Q", format=".4f") for field in ("value", "low", "high"))]
+        tooltip = ["system:N", *map(_number, ("value", "low", "high"))]
         bar = base.mark_rule(strokeWidth=3).encode(x=axis, x2="high:Q", tooltip=tooltip)
         dot = base.mark_point(filled=True, size=80, opacity=1).encode(x="value:Q", tooltip=tooltip)
         panels.append((bar + dot).properties(width=275, height=22 * len(systems) + 4))
     return alt.concat(*panels, columns=3, spacing=26).resolve_scale(x="independent")
 
 
-def wide_values(scores: Sequence[Score], names: dict[str, str], contexts: dict[str, str]) -> pl.DataFrame:
-    """One row per set with one column per metric: `system, id, context` and values; at most `POINTS_SHOWN` ids."""
-    frames: dict[str, pl.DataFrame] = {}
-    for score in scores:
-        values = score.per_item
-        if values is None:
-            continue
-        column = values.select("id", pl.col("value").fill_nan(None).alias(names[score.label])).unique(
-            "id", keep="first", maintain_order=True
-        )
-        before = frames.get(score.system)
-        frames[score.system] = column if before is None else before.join(column, on="id", how="left")
-    table = pl.concat(
-        [
-            frame.insert_column(0, pl.repeat(system, len(frame), eager=True).alias("system"))
-            for system, frame in frames.items()
-        ]
-    )
+def wide_values(scores: Sequence[Score], names: Mapping[str, str], contexts: Mapping[str, str]) -> pl.DataFrame:
+    """As `set_values`, with the context after the id; at most `POINTS_SHOWN` ids."""
+    table = set_values(scores, names)
     ids = table["id"].unique().sort()
     if len(ids) > POINTS_SHOWN:
         table = table.filter(pl.col("id").is_in(ids.sample(POINTS_SHOWN, seed=0).to_list()))
@@ -89,7 +78,7 @@ def wide_values(scores: Sequence[Score], names: dict[str, str], contexts: dict[s
 
 def distribution_chart(table: pl.DataFrame, metrics: Sequence[str], systems: Sequence[str]) -> Any:
     """Values of single contexts; a menu chooses the metric."""
-    shown = dict(zip(systems, shown_names(systems), strict=True))
+    shown = _shown_names(systems)
     rows = table.with_columns(pl.col("system").replace_strict(shown)).to_dicts()
     base = (
         alt.Chart(inline(rows))
@@ -102,7 +91,7 @@ def distribution_chart(table: pl.DataFrame, metrics: Sequence[str], systems: Seq
         )
     )
     dots = base.mark_circle(opacity=0.5, size=36).encode(
-        yOffset="jitter:Q", tooltip=["id:N", "context:N", alt.Tooltip("value:Q", format=".4f")]
+        yOffset="jitter:Q", tooltip=["id:N", "context:N", _number("value")]
     )
     box = base.mark_boxplot(extent=0, size=12, opacity=0.35, outliers=False)
     jittered = dots.transform_window(rank="row_number()", groupby=["system"]).transform_calculate(
@@ -127,16 +116,11 @@ def paired_chart(table: pl.DataFrame, metrics: Sequence[str], first: str, second
         .transform_calculate(one="datum[chosen + '|1']", two="datum[chosen + '|2']")
         .transform_filter("isValid(datum.one) && isValid(datum.two)")
     )
-    names = shown_names([first, second])
+    names = list(_shown_names([first, second]).values())
     points = base.mark_circle(opacity=0.6, size=50, color=PALETTE[0]).encode(
         x=alt.X("one:Q", title=names[0], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6)),
         y=alt.Y("two:Q", title=names[1], scale=alt.Scale(zero=False)),
-        tooltip=[
-            "id:N",
-            "context:N",
-            alt.Tooltip("one:Q", title=names[0], format=".4f"),
-            alt.Tooltip("two:Q", title=names[1], format=".4f"),
-        ],
+        tooltip=["id:N", "context:N", _number("one", title=names[0]), _number("two", title=names[1])],
     )
     ends = base.transform_aggregate(
         low1="min(one)", low2="min(two)", high1="max(one)", high2="max(two)"
@@ -157,22 +141,18 @@ def length_chart(study: Result) -> Any:
             scale=alt.Scale(domain=order, range=list(PALETTE[2:4])),
             legend=alt.Legend(orient="top", title=None, symbolOpacity=1),
         ),
-        tooltip=["score:N", "length:Q", alt.Tooltip("mean:Q", format=".4f"), alt.Tooltip("texts:Q", format=",")],
+        tooltip=["score:N", "length:Q", _number("mean"), alt.Tooltip("texts:Q", format=",")],
     )
     dots = base.mark_point(filled=True, size=45, opacity=1)
     trend = base.transform_regression("length", "mean", groupby=["score"]).mark_line(strokeDash=[5, 4], strokeWidth=1.5)
     return alt.layer(trend.encode(tooltip=alt.value(None)), dots).properties(width=_WIDTH, height=240)
 
 
-def meanings_chart(counts: pl.DataFrame, systems: Sequence[str]) -> Any:
+def meanings_chart(meanings: Meanings, systems: Sequence[str]) -> Any:
     """In how many contexts the responses fall into one group, two groups, and so on."""
-    shown = dict(zip(systems, shown_names(systems), strict=True))
-    rows = (
-        counts.with_columns(pl.col("system").replace_strict(shown))
-        .group_by("system", "groups", maintain_order=True)
-        .len("contexts")
-        .to_dicts()
-    )
+    shown = _shown_names(systems)
+    counts = Counter((shown[system], max(groups) + 1) for (system, _), groups in meanings.groups.items())
+    rows = [{"system": system, "groups": groups, "contexts": n} for (system, groups), n in counts.items()]
     order = list(shown.values())
     return (
         alt.Chart(inline(rows))
@@ -192,7 +172,7 @@ def plane_chart(
     quality: Sequence[tuple[str, Score]], diversity: Sequence[tuple[str, Score]], systems: Sequence[str]
 ) -> Any:
     """Quality against diversity, one point per system; menus choose the metrics. Up and right is better."""
-    shown = dict(zip(systems, shown_names(systems), strict=True))
+    shown = _shown_names(systems)
     rows = [
         {
             "system": shown[good.system],
@@ -211,11 +191,7 @@ def plane_chart(
     colour = _colour(list(shown.values()))
     x = alt.X("x:Q", title="quality →", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=6))
     y = alt.Y("y:Q", title="diversity →", scale=alt.Scale(zero=False))
-    tooltip = [
-        "system:N",
-        alt.Tooltip("x:Q", title="quality", format=".4f"),
-        alt.Tooltip("y:Q", title="diversity", format=".4f"),
-    ]
+    tooltip = ["system:N", _number("x", title="quality"), _number("y", title="diversity")]
     dots = base.mark_point(filled=True, size=110, opacity=1).encode(x=x, y=y, color=colour, tooltip=tooltip)
     across = base.mark_rule(strokeWidth=2).encode(x=alt.X("x0:Q"), x2="x1:Q", y="y:Q", color=colour)
     along = base.mark_rule(strokeWidth=2).encode(x="x:Q", y=alt.Y("y0:Q"), y2="y1:Q", color=colour)

@@ -12,18 +12,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
+
+from nlgauge.report.study_tables import short, show
 from nlgauge.signature import Signature
 
 _STRONG, _MODERATE = 0.5, 0.3
+
+
+class _Test(NamedTuple):
+    """The title of a test, and what a metric does by it, or does not."""
+
+    title: str
+    follows: str = "agrees with people"
+    not_shown: str = "no agreement was shown"
+
+
 _TESTS = {
-    "content": "content test",
-    "decoding": "decoding test",
-    "length-bias": "length",
-    "correlation": "people",
-    "discrimination": "discrimination",
-    "invariance": "invariance",
+    "content": _Test(
+        "content test", "tells high from low content diversity", "does not tell high from low content diversity"
+    ),
+    "decoding": _Test("decoding test", "follows the temperature", "does not follow the temperature"),
+    "length-bias": _Test("length"),
+    "correlation": _Test("people"),
+    "discrimination": _Test("discrimination", "tells good from worse", "does not tell good from worse"),
+    "invariance": _Test("invariance"),
 }
 
 
@@ -54,12 +69,40 @@ class Evidence:
     @property
     def title(self) -> str:
         """The test's name."""
-        return _TESTS.get(self.test, self.test)
+        return _TESTS[self.test].title
+
+    @property
+    def digits(self) -> int:
+        """Digits of its numbers on a page: changes per token are small."""
+        return 3 if self.test == "length-bias" else 2
+
+    def found(self, digits: int | None = None) -> str:
+        """All findings with their intervals."""
+        shown = digits or self.digits
+        return ", ".join(
+            f"{one.measure} {short(one.value, shown)}{'' if one.interval is None else f' {show(one.interval, shown)}'}"
+            for one in self.findings
+        )
 
     @property
     def reading(self) -> str:
         """The first finding in words."""
-        return _reading(self.test, self.findings[0])
+        first = self.findings[0]
+        value, interval, test = first.value, first.interval, _TESTS[self.test]
+        if self.test == "length-bias":
+            return f"a token more changes it by {100 * value:+.1f} %"
+        if self.test == "invariance":
+            return f"a change that does not matter moves it by {value:.2f} standard deviations"
+        if interval is None:
+            return "too few for an interval"
+        if interval[0] <= (0.5 if first.measure == "AUC" else 0.0) <= interval[1]:
+            return test.not_shown
+        if value < 0:
+            return "goes the wrong way"
+        if self.test == "discrimination":
+            return f"{test.follows} in {value:.0%} of pairs" if first.measure == "AUC" else test.follows
+        strength = "strongly" if value >= _STRONG else "moderately" if value >= _MODERATE else "weakly"
+        return f"{test.follows} {strength}"
 
 
 @lru_cache(maxsize=1)
@@ -86,46 +129,7 @@ def evidence_for(signature: Signature) -> list[Evidence]:
 
 def _evidence(row: Mapping[str, Any], study: Mapping[str, Any], signature: Signature) -> Evidence:
     known = Signature.parse(row["signature"]) if row["signature"] else None
-    return Evidence(
-        test=study["test"],
-        data=row["data"],
-        n=row["n"],
-        of=row["of"],
-        findings=tuple(
-            Finding(
-                measure, one["value"], None if one["interval"] is None else (one["interval"][0], one["interval"][1])
-            )
-            for measure, one in row["found"].items()
-        ),
-        metric=row["metric"],
-        signature=row["signature"],
-        study=study["signature"],
-        command=study["command"],
-        same=known is not None and dict(known.options) == dict(signature.options),
-    )
-
-
-def _reading(test: str, finding: Finding) -> str:
-    value, interval = finding.value, finding.interval
-    if test == "length-bias":
-        return f"a token more changes it by {100 * value:+.1f} %"
-    if test == "invariance":
-        return f"a change that does not matter moves it by {value:.2f} standard deviations"
-    if interval is None:
-        return "too few for an interval"
-    if interval[0] <= (0.5 if finding.measure == "AUC" else 0.0) <= interval[1]:
-        return {
-            "content": "does not tell high from low content diversity",
-            "decoding": "does not follow the temperature",
-            "discrimination": "does not tell good from worse",
-        }.get(test, "no agreement was shown")
-    if value < 0:
-        return "goes the wrong way"
-    if test == "discrimination":
-        return f"tells good from worse in {value:.0%} of pairs" if finding.measure == "AUC" else "tells good from worse"
-    strength = "strongly" if value >= _STRONG else "moderately" if value >= _MODERATE else "weakly"
-    follows = {
-        "content": "tells high from low content diversity",
-        "decoding": "follows the temperature",
-    }.get(test, "agrees with people")
-    return f"{follows} {strength}"
+    findings = [{"measure": measure, **one} for measure, one in row["found"].items()]
+    about = {"test": study["test"], "study": study["signature"], "command": study["command"]}
+    same = known is not None and dict(known.options) == dict(signature.options)
+    return msgspec.convert({**row, **about, "findings": findings, "same": same}, Evidence)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nlgauge._version import __version__
 from nlgauge.drawing import safe_json, vega_bundle
-from nlgauge.report.study_tables import study_grid
+from nlgauge.report.filling import filled
+from nlgauge.report.study_tables import grid
 from nlgauge.studies.base import Result
 from nlgauge.studies.huse.judges import PEOPLE
 from nlgauge.studies.huse.score import ALIKE, DIVERSITY, QUALITY, clearest_errors
@@ -18,9 +19,7 @@ _MEANING = {
 
 def render_huse(result: Result, examples: int = 5) -> str:
     """The page as text; nothing in it is loaded from elsewhere, and texts are shown as text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    header, rows = study_grid(result)
+    header, rows = grid(result.index, result.columns, result.rows)
     errors = result.tables["errors"]
     shown = clearest_errors(errors, examples)
     groups = [
@@ -30,10 +29,8 @@ def render_huse(result: Result, examples: int = 5) -> str:
         if len(found := shown.filter((shown["system"] == system) & (shown["verdict"] == kind)))
     ]
     counts = errors.group_by("system", "verdict", "source", maintain_order=True).len().to_dicts()
-    environment = Environment(
-        loader=PackageLoader("nlgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("huse.html").render(
+    return filled(
+        "huse.html",
         version=__version__,
         header=header,
         rows=rows,

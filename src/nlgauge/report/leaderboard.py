@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import polars as pl
 from nlgauge._version import __version__
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
-from nlgauge.report.tables import Sheet, interval, number, one_line
+from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
 from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores, corrected
 from nlgauge.signature import Signature
@@ -146,19 +147,16 @@ def _kind(data: bytes) -> str:
     try:
         found = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return "JSON lines, such as nlgauge score reads" if _begins_with_an_object(data) else "not a JSON document"
+        first = data.lstrip().partition(b"\n")[0]
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            if isinstance(msgspec.json.decode(first), dict):
+                return "JSON lines, such as nlgauge score reads"
+        return "not a JSON document"
     if not isinstance(found, dict):
         return f"a JSON {type(found).__name__}"
     if "scores" in found:
         return "a JSON document with scores of another form"
     return f"a JSON document with {one_line(', '.join(list(found)[:8])) or 'nothing in it'}"
-
-
-def _begins_with_an_object(data: bytes) -> bool:
-    try:
-        return isinstance(msgspec.json.decode(data.lstrip().partition(b"\n")[0]), dict)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return False
 
 
 def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
@@ -279,11 +277,8 @@ def _same_signatures(datasets: Mapping[str, Sequence[Results]], notes: list[str]
         if not common:
             raise DataError(_what_differs(name, variants))
         labels += [label for label, _ in common]
-        notes += [
-            f"{label} is left out: only some of the systems have it"
-            for label, _ in variants
-            if (label, _) not in common
-        ]
+        partial = [label for label, signature in variants if (label, signature) not in common]
+        notes += [f"{label} is left out: only some of the systems have it" for label in partial]
     return labels
 
 
@@ -329,12 +324,8 @@ def _with_means(places: list[Place], datasets: list[str], notes: list[str]) -> t
     for (label, system), found in ranks.items():
         if len(found) < len(datasets):
             notes.append(f"'{system}' has {label} on {len(found)} of {len(datasets)} datasets: no mean rank")
-    made = []
-    for place in places:
-        found = ranks[place.score.label, place.score.system]
-        mean = sum(found) / len(found) if len(found) == len(datasets) else None
-        made.append(Place(place.dataset, place.score, place.rank, place.cluster, mean))
-    return tuple(made)
+    means = {key: sum(found) / len(found) for key, found in ranks.items() if len(found) == len(datasets)}
+    return tuple(replace(place, mean_rank=means.get((place.score.label, place.score.system))) for place in places)
 
 
 def leaderboard_sheet(board: Leaderboard) -> Sheet:
@@ -348,8 +339,7 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
             "rank": place.rank,
             "cluster": place.cluster,
             "value": place.score.value,
-            "ci_low": None if place.score.ci is None else place.score.ci[0],
-            "ci_high": None if place.score.ci is None else place.score.ci[1],
+            **ends(place.score.ci),
             "n": place.score.n,
             "mean_rank": place.mean_rank,
             "higher_is": place.score.higher_is,
@@ -357,12 +347,11 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
         }
         for place in board.places
     ]
-    kinds = {"cluster": pl.Int64, "ci_low": pl.Float64, "ci_high": pl.Float64, "mean_rank": pl.Float64}
     return Sheet(
         header,
         rows,
         list(dict.fromkeys(str(place.score.signature) for place in board.places)),
-        pl.DataFrame(flat, schema_overrides=kinds, infer_schema_length=None),
+        flat_frame(flat),
         stamped("leaderboard", {"leaderboard": flat, "notes": list(board.notes)}),
         tuple(one_line(note) for note in board.notes),
     )
@@ -372,7 +361,7 @@ def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             place.score.label,
-            _rank(place.rank),
+            f"{place.rank:g}",
             _cell(place.cluster),
             one_line(place.score.system),
             number(place.score.value),
@@ -386,30 +375,23 @@ def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
 
 
 def _by_dataset(board: Leaderboard) -> tuple[list[str], list[list[str]]]:
-    header = ["metric", "mean rank", "system"]
-    for dataset in board.datasets:
-        header += [one_line(dataset), "rank", "cluster"]
-    found = {(place.score.label, place.score.system, place.dataset): place for place in board.places}
-    systems = dict.fromkeys((place.score.label, place.score.system) for place in board.places)
-    labels = list(dict.fromkeys(label for label, _ in systems))
-    means = {(place.score.label, place.score.system): place.mean_rank for place in board.places}
-    ordered = sorted(
-        systems, key=lambda key: (labels.index(key[0]), math.inf if means[key] is None else means[key], key[1])
-    )
+    titles = [title for dataset in board.datasets for title in (one_line(dataset), "rank", "cluster")]
+    found: dict[tuple[str, str], dict[str, Place]] = {}
+    for place in board.places:
+        found.setdefault((place.score.label, place.score.system), {})[place.dataset] = place
+    labels = list(dict.fromkeys(label for label, _ in found))
+    means = {key: next(iter(mine.values())).mean_rank for key, mine in found.items()}
+    directions = {place.score.label: place.score.higher_is for place in reversed(board.places)}
     rows = []
-    for label, system in ordered:
+    for label, system in sorted(
+        found, key=lambda key: (labels.index(key[0]), math.inf if means[key] is None else means[key], key[1])
+    ):
         row = [label, _cell(means[label, system], ".2f"), one_line(system)]
         for dataset in board.datasets:
-            place = found.get((label, system, dataset))
-            row += ["-"] * 3 if place is None else [number(place.score.value), _rank(place.rank), _cell(place.cluster)]
-        rows.append(row)
-    return [*header, "higher is"], [
-        [*row, next(place.score.higher_is for place in board.places if place.score.label == row[0])] for row in rows
-    ]
-
-
-def _rank(rank: float) -> str:
-    return f"{rank:g}"
+            one = found[label, system].get(dataset)
+            row += ["-"] * 3 if one is None else [number(one.score.value), f"{one.rank:g}", _cell(one.cluster)]
+        rows.append([*row, directions[label]])
+    return ["metric", "mean rank", "system", *titles, "higher is"], rows
 
 
 def _cell(value: float | None, form: str = "") -> str:

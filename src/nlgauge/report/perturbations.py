@@ -9,6 +9,7 @@ from nlgauge._version import __version__
 from nlgauge.drawing import safe_json
 from nlgauge.perturb.pairs import Made, Pair
 from nlgauge.perturb.suite import BuiltSuite
+from nlgauge.report.filling import filled
 from nlgauge.report.tables import aligned
 
 if TYPE_CHECKING:
@@ -21,26 +22,9 @@ _DELETED, _INSERTED = "red strike", "green"
 
 def render_pairs(pairs: Sequence[Pair]) -> str:
     """The page as text; nothing is loaded from elsewhere, and texts are escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("nlgauge.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    rows = [
-        {
-            "id": pair.id,
-            "context": pair.context,
-            "aspect": pair.aspect,
-            "version": pair.version,
-            "rule": pair.rule,
-            "before": pair.before,
-            "after": pair.after,
-        }
-        for pair in pairs
-    ]
-    return environment.get_template("perturbations.html").render(
-        version=__version__, count=len(rows), rows_json=safe_json(rows)
-    )
+    keys = ("id", "context", "aspect", "version", "rule", "before", "after")
+    rows = [{key: getattr(pair, key) for key in keys} for pair in pairs]
+    return filled("perturbations.html", version=__version__, count=len(rows), rows_json=safe_json(rows))
 
 
 def print_pairs(pairs: Sequence[Pair], console: Console | None = None) -> None:

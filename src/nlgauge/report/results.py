@@ -36,9 +36,9 @@ def read_result(path: Path) -> StudyTable:
     check_schema(document, "study", str(path))
     rows, signature = document.get("rows"), document.get("signature")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise DataError("has no rows; expected the whole result of a study", file=str(path))
+        raise _partial("has no rows", path)
     if not isinstance(signature, str):
-        raise DataError("has no signature; expected the whole result of a study", file=str(path))
+        raise _partial("has no signature", path)
     made_by = Signature.parse(signature)
     notes = tuple(str(note) for note in document.get("notes") or ())
     if made_by.version != __version__:
@@ -47,16 +47,10 @@ def read_result(path: Path) -> StudyTable:
         columns = [Column(**column) for column in document["columns"]]
         header, cells = grid(document["index"], columns, rows)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"cannot be shown as a table ({type(error).__name__}: {error}); expected the whole result of a study",
-            file=str(path),
-        ) from error
+        raise _partial(f"cannot be shown as a table ({type(error).__name__}: {error})", path) from error
     if not header:
-        raise DataError(
-            f"has rows of {', '.join(rows[0]) or 'nothing'}, none of which is one of its columns; expected the whole "
-            "result of a study: run it again",
-            file=str(path),
-        )
+        found = f"has rows of {', '.join(rows[0]) or 'nothing'}, none of which is one of its columns"
+        raise _partial(found, path, advice=": run it again")
     return StudyTable(
         study=str(document.get("study", made_by.name)),
         question=aspect if (aspect := str(document.get("aspect"))) in BY_KEY else STUDIES,
@@ -67,6 +61,10 @@ def read_result(path: Path) -> StudyTable:
         notes=notes,
         file=path.name,
     )
+
+
+def _partial(found: str, path: Path, advice: str = "") -> DataError:
+    return DataError(f"{found}; expected the whole result of a study{advice}", file=str(path))
 
 
 def _document(path: Path) -> Any:

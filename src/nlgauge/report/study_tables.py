@@ -52,11 +52,6 @@ def render_study(study: Result, form: str) -> str:
     return render(study_sheet(study), form)
 
 
-def study_grid(study: Result) -> tuple[list[str], list[list[str]]]:
-    """Header and cells of the table that papers print."""
-    return grid(study.index, study.columns, study.rows)
-
-
 def grid(index: str, columns: Sequence[Column], rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     """Header and cells: rows as they are, or one row per name with the columns of each task side by side."""
     tasks = list(dict.fromkeys(str(row["task"]) for row in rows if "task" in row))

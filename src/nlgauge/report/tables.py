@@ -30,21 +30,10 @@ _ENDINGS = {
     ".tex": "latex",
     ".parquet": "parquet",
 }
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "|": r"\textbar{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
+_LATEX_NAMES = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "|": "bar", "<": "less", ">": "greater"}
+_LATEX = str.maketrans(
+    {sign: rf"\{sign}" for sign in "&%$#_{}"} | {sign: rf"\text{name}{{}}" for sign, name in _LATEX_NAMES.items()}
+)
 _NUMBERS = re.compile(r"[-<.,%\[\]\d ]*")
 _MINUS = re.compile(r"-(?=[.\d])")
 
@@ -134,14 +123,41 @@ def _nested(value: Any) -> Any:
 
 def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
     """Scores, one line per metric, with the comparisons if there are any; `values` as in `results_document`."""
-    header, rows = _grid(scores, comparisons)
+    flat = [
+        {
+            "system": score.system,
+            "metric": score.label,
+            "value": score.value,
+            **ends(score.ci),
+            "n": score.n,
+            "higher_is": score.higher_is,
+            "signature": str(score.signature),
+        }
+        for score in scores
+    ]
     return Sheet(
-        header, rows, _signatures(scores), _score_frame(scores), results_document(scores, comparisons, values=values)
+        *_grid(scores, comparisons),
+        list(dict.fromkeys(str(score.signature) for score in scores)),
+        flat_frame(flat),
+        results_document(scores, comparisons, values=values),
     )
 
 
 _SIDES = ("first", "first_value", "second", "second_value", "difference")
 _TEST = ("p", "p_adjusted", "effect", "n", "paired", "higher_is", "verdict", "signature")
+_MAY_BE_EMPTY = dict.fromkeys(("ci_low", "ci_high", "effect", "mean_rank"), pl.Float64) | {"cluster": pl.Int64}
+
+
+def ends(ci: tuple[float, float] | None) -> dict[str, float | None]:
+    """An interval in two columns."""
+    low, high = ci or (None, None)
+    return {"ci_low": low, "ci_high": high}
+
+
+def flat_frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
+    """A frame of rows, the type of whose columns does not depend on the values that are there."""
+    kinds = {name: kind for name, kind in _MAY_BE_EMPTY.items() if rows and name in rows[0]}
+    return pl.DataFrame(rows, schema_overrides=kinds, infer_schema_length=None)
 
 
 def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
@@ -168,8 +184,7 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
         {
             "metric": c.metric_label,
             **{name: getattr(c, name) for name in _SIDES},
-            "ci_low": c.ci[0],
-            "ci_high": c.ci[1],
+            **ends(c.ci),
             **{name: getattr(c, name) for name in _TEST},
         }
         for c in comparisons
@@ -178,7 +193,7 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
         [*header, "verdict"],
         rows,
         list(dict.fromkeys(c.signature for c in comparisons)),
-        pl.DataFrame(flat, schema_overrides={"effect": pl.Float64}, infer_schema_length=None),
+        flat_frame(flat),
         results_document(scores, comparisons, values=values),
     )
 
@@ -231,26 +246,18 @@ def interval(ci: tuple[float, float] | None) -> str:
     return "-" if ci is None else f"[{number(ci[0])}, {number(ci[1])}]"
 
 
-def _signatures(scores: Sequence[Score]) -> list[str]:
-    return list(dict.fromkeys(str(score.signature) for score in scores))
-
-
 def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[list[str], list[list[str]]]:
     names = unique_names(scores)
     systems = list(dict.fromkeys(score.system for score in scores))
     with_ci = any(score.ci is not None for score in scores)
     if len(systems) == 1:
-        header = ["metric", "value", *(["interval"] if with_ci else []), "n", "higher is"]
-        rows = [
-            [names[s.label], number(s.value), *([interval(s.ci)] if with_ci else []), str(s.n), s.higher_is]
-            for s in scores
-        ]
-        return header, rows
+        header = ["metric", "value", *(["interval"] * with_ci), "n", "higher is"]
+        return header, [[names[s.label], *_value(s, with_ci), str(s.n), s.higher_is] for s in scores]
     found = {(score.label, score.system): score for score in scores}
     against = {(c.metric_label, c.second): c for c in comparisons}
     header = ["metric"]
     for position, system in enumerate(systems):
-        header += [one_line(system), *(["interval"] if with_ci else [])]
+        header += [one_line(system), *(["interval"] * with_ci)]
         if position and comparisons:
             header += ["difference", "interval", "p", "p (adjusted)"]
     header.append("higher is")
@@ -258,17 +265,17 @@ def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[l
     for label, name in names.items():
         row = [name]
         for position, system in enumerate(systems):
-            score = found[label, system]
-            row += [number(score.value), *([interval(score.ci)] if with_ci else [])]
-            if position and comparisons:
-                made = against.get((label, system))
-                row += (
-                    ["-"] * 4
-                    if made is None
-                    else [number(made.difference), interval(made.ci), p_value(made.p), p_value(made.p_adjusted)]
-                )
+            row += _value(found[label, system], with_ci)
+            if made := against.get((label, system)):
+                row += [number(made.difference), interval(made.ci), p_value(made.p), p_value(made.p_adjusted)]
+            elif position and comparisons:
+                row += ["-"] * 4
         rows.append([*row, found[label, systems[0]].higher_is])
     return header, rows
+
+
+def _value(score: Score, with_ci: bool) -> list[str]:
+    return [number(score.value), interval(score.ci)] if with_ci else [number(score.value)]
 
 
 def _width(text: str) -> int:
@@ -291,12 +298,8 @@ def markdown_table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _escape_latex(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
-
-
 def _latex_cell(text: str) -> str:
-    escaped = _escape_latex(text)
+    escaped = text.translate(_LATEX)
     return _MINUS.sub("$-$", escaped) if _NUMBERS.fullmatch(text) else escaped
 
 
@@ -310,7 +313,7 @@ def latex_table(header: list[str], rows: list[list[str]], signatures: list[str])
             *(f"% {signature}" for signature in signatures),
             rf"\begin{{tabular}}{{{''.join(sides)}}}",
             r"\toprule",
-            " & ".join(map(_escape_latex, header)) + r" \\",
+            " & ".join(title.translate(_LATEX) for title in header) + r" \\",
             r"\midrule",
             *lines,
             r"\bottomrule",
@@ -319,20 +322,18 @@ def latex_table(header: list[str], rows: list[list[str]], signatures: list[str])
     )
 
 
-def _score_frame(scores: Sequence[Score]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "system": [score.system for score in scores],
-            "metric": [score.label for score in scores],
-            "value": [score.value for score in scores],
-            "ci_low": [None if score.ci is None else score.ci[0] for score in scores],
-            "ci_high": [None if score.ci is None else score.ci[1] for score in scores],
-            "n": [score.n for score in scores],
-            "higher_is": [score.higher_is for score in scores],
-            "signature": [str(score.signature) for score in scores],
-        },
-        schema_overrides={"ci_low": pl.Float64, "ci_high": pl.Float64},
-    )
+def set_values(scores: Sequence[Score], names: Mapping[str, str]) -> pl.DataFrame:
+    """`system, id` and one column per metric, empty where a set has no value; of sets with the same id, the first."""
+    frames: dict[str, pl.DataFrame] = {}
+    for score in scores:
+        if (values := score.per_item) is None:
+            continue
+        column = values.select(
+            pl.lit(score.system).alias("system"), "id", pl.col("value").fill_nan(None).alias(names[score.label])
+        ).unique("id", keep="first", maintain_order=True)
+        before = frames.get(score.system)
+        frames[score.system] = column if before is None else before.join(column.drop("system"), on="id", how="left")
+    return pl.concat(frames.values(), how="diagonal")
 
 
 def per_item_table(scores: Sequence[Score]) -> pl.DataFrame:
@@ -341,15 +342,11 @@ def per_item_table(scores: Sequence[Score]) -> pl.DataFrame:
     systems = list(dict.fromkeys(score.system for score in scores))
     frames = []
     for system in systems:
-        mine = [score for score in scores if score.system == system and score.per_item is not None]
-        if not mine:
-            continue
-        columns = [score.per_item["value"].alias(names[score.label]) for score in mine if score.per_item is not None]
-        first = mine[0].per_item
-        if first is None:
-            continue
-        frame = pl.DataFrame([first["id"], *columns])
-        frames.append(frame.insert_column(0, pl.repeat(system, len(frame), eager=True).alias("system")))
+        values = {names[s.label]: s.per_item for s in scores if s.system == system}
+        found = {name: frame for name, frame in values.items() if frame is not None}
+        if found:
+            ids = next(iter(found.values())).select(pl.lit(system).alias("system"), "id")
+            frames.append(ids.with_columns(frame["value"].alias(name) for name, frame in found.items()))
     if not frames:
         raise OptionError(
             f"none of the metrics has values of single sets; {argument('per_item')} requires one that has"

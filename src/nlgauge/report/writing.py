@@ -14,7 +14,7 @@ from nlgauge.engine.running import Running
 from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.base import Metric
 from nlgauge.metrics.column import ColumnMetric
-from nlgauge.metrics.registry import measurable_metrics
+from nlgauge.metrics.registry import Unmeasured, measurable_metrics
 from nlgauge.models.runtime import Machine
 from nlgauge.report.card.contents import Card, Missing, make_card
 from nlgauge.report.card.measuring import default_metrics, measure
@@ -53,7 +53,7 @@ def report(
         card = make_report(
             data,
             [*made, *(ColumnMetric(column=name) for name in columns)],
-            missing=[Missing(one.metric, one.reason) for one in unmeasured],
+            unmeasured=unmeasured,
             studies=studies,
             paired=paired,
             reading=reading,
@@ -84,7 +84,7 @@ def make_report(
     data: Any,
     metrics: Sequence[Any],
     *,
-    missing: Sequence[Missing] = (),
+    unmeasured: Sequence[Unmeasured] = (),
     studies: Sequence[str | Path] = (),
     paired: bool = True,
     reading: Reading,
@@ -98,6 +98,7 @@ def make_report(
         if isinstance(inputs, list) and any(source.path == STDIN for source in inputs):
             raise OptionError("standard input ('-'); a report reads its files twice: save the texts to a file first")
         read = read_texts(inputs)
+        missing = [Missing(one.metric, one.reason) for one in unmeasured]
         if not metrics:
             metrics, missing = default_metrics(read)
         run = measure(

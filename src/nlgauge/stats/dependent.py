@@ -140,9 +140,7 @@ def on_one_scale(values: Array, kind: Kind) -> Array:
     return z_scores
 
 
-def swapped(
-    first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, groups: Array | None = None
-) -> Array:
+def swapped(first: Array, second: Array, truth: Array, kind: Kind, swaps: Array, groups: Array | None = None) -> Array:
     """The difference of correlations in each row of swaps.
 
     Items are sorted by the truth and then by the metrics, so that their order does not matter. `groups` are numbers of

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from nlgauge.metrics.base import Metric
 from nlgauge.metrics.score import Score
-from nlgauge.report.card.advice import Advice, Situation, advise
+from nlgauge.report.card.advice import Advice, advise
 from nlgauge.report.card.examples import Examples, examples_of
-from nlgauge.report.card.lengths import length_gaps, own_length_bias
+from nlgauge.report.card.lengths import own_length_bias
 from nlgauge.report.card.meanings import Meanings, meanings_of
 from nlgauge.report.card.questions import QUESTIONS, STUDIES, Question, encoder_of, questions_about
 from nlgauge.report.card.repeats import Repeats, repeats_of
@@ -105,23 +105,13 @@ def make_card(run: Run) -> Card:
     encoder = encoder_of(run.metrics)
     meanings = meanings_of(run.texts, encoder) if encoder and run.texts.sets else None
     bias = own_length_bias(run.texts, run.interval.seed)
-    situation = Situation(
-        scores=run.scores,
-        comparisons=run.comparisons,
-        names=names,
-        facts=facts,
-        gaps=length_gaps(run.texts),
-        bias=bias,
-        refusal=run.refusal,
-        confidence=run.interval.level,
-    )
     return Card(
         run=run,
         systems=systems,
         questions=questions_about([*questions.values(), *(one.question for one in run.results)], run.metrics),
         measured=tuple(_measured(run, names, questions, systems)),
         verdicts=tuple(summarise(run.comparisons, questions, names, systems)),
-        advice=tuple(advise(situation)),
+        advice=tuple(advise(run, names, facts, bias)),
         missing=(*run.missing, *_unanswered(set(questions.values()), run)),
         facts=facts,
         repeats=repeats_of(run.texts),

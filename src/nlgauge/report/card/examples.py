@@ -10,6 +10,7 @@ import polars as pl
 from nlgauge.metrics.score import Score
 from nlgauge.report.card.meanings import Meanings
 from nlgauge.report.card.texts import Texts, clipped
+from nlgauge.report.tables import set_values
 
 EXTREMES = 3
 TEXT_SHOWN = 1200
@@ -84,16 +85,13 @@ def examples_of(
 
 
 def _values(scores: Sequence[Score], names: Mapping[str, str]) -> dict[tuple[str, str], dict[str, float]]:
-    """Values of single sets by system and id; of sets with the same id, those of the first."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    for score in scores:
-        frame = score.per_item
-        if frame is None:
-            continue
-        for id, value in frame.select("id", pl.col("value").fill_nan(None)).iter_rows():
-            if value is not None:
-                found.setdefault((score.system, id), {}).setdefault(names[score.label], value)
-    return found
+    """Values of single sets by system and id."""
+    table = set_values(scores, names)
+    _, _, *metrics = table.columns
+    return {
+        (system, id): {name: value for name, value in zip(metrics, values, strict=True) if value is not None}
+        for system, id, *values in table.iter_rows()
+    }
 
 
 def _keyed(texts: Texts) -> pl.DataFrame:

@@ -26,15 +26,6 @@ class Meanings:
     model: str
     groups: Mapping[tuple[str, str], tuple[int, ...]]
 
-    def counts(self) -> pl.DataFrame:
-        """How many groups every set has: `system, id, groups, responses`."""
-        return pl.DataFrame(
-            [
-                {"system": system, "id": id, "groups": max(numbers) + 1, "responses": len(numbers)}
-                for (system, id), numbers in self.groups.items()
-            ]
-        )
-
 
 def meanings_of(texts: Texts, model: str) -> Meanings:
     """Group the responses of every set, of the first `CONTEXTS_READ` sets of each system."""

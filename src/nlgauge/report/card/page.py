@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib import resources
 from typing import Any
 
@@ -13,16 +12,14 @@ from nlgauge._version import __version__
 from nlgauge.drawing import colours, safe_json, vega_bundle
 from nlgauge.metrics.score import Direction, Score
 from nlgauge.report import charts
-from nlgauge.report.card.contents import Card, Measured
+from nlgauge.report.card.contents import Card
 from nlgauge.report.card.examples import Example, Examples
 from nlgauge.report.card.meanings import ALIKE
-from nlgauge.report.card.questions import Question
 from nlgauge.report.card.summary import is_significant
 from nlgauge.report.card.texts import clipped, visible
 from nlgauge.report.evidence import Evidence, shipped
-from nlgauge.report.study_tables import short, show
-from nlgauge.report.tables import interval as show_interval
-from nlgauge.report.tables import number, p_value
+from nlgauge.report.filling import filled
+from nlgauge.report.study_tables import short
 from nlgauge.scoring.power import POWER
 
 _NAME_SHOWN = 80
@@ -30,27 +27,20 @@ _NAME_SHOWN = 80
 
 def render_page(card: Card) -> str:
     """The page as text."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("nlgauge.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"visible": visible, "short": short, "shown": lambda text: clipped(text, _NAME_SHOWN)}
     folder = resources.files("nlgauge.report") / "templates"
     program = f"{vega_bundle()}\n{(folder / 'card.js').read_text(encoding='utf-8')}"
     specs = _specs(card)
-    return environment.get_template("card.html").render(
+    return filled(
+        "card.html",
+        {"visible": visible, "shown": lambda text: clipped(text, _NAME_SHOWN)},
         version=__version__,
         card=card,
         systems=list(zip(card.systems, colours(len(card.systems)), strict=True)),
-        questions=[_question(card, question) for question in card.questions],
         titles={question.key: question.title for question in card.questions},
+        is_significant=is_significant,
+        brief=_brief,
         level=f"{card.run.interval.level:.0%}",
-        power=f"{POWER:.0%}",
+        share=f"{POWER:.0%}",
         alike=short(ALIKE),
         provenance=shipped(),
         charts=set(specs),
@@ -61,72 +51,12 @@ def render_page(card: Card) -> str:
     )
 
 
-def _question(card: Card, question: Question) -> dict[str, Any]:
-    metrics = card.of(question)
-    return {
-        **asdict(question),
-        "anchor": question.anchor,
-        "metrics": [_metric(one) for one in metrics],
-        "results": card.results_of(question),
-        "verdicts": [verdict for verdict in card.verdicts if verdict.question == question.key],
-    }
-
-
-def _metric(one: Measured) -> dict[str, Any]:
-    """A row of a question's table, and the details below it."""
-    return {
-        "name": one.name,
-        "higher_is": one.scores[0].higher_is,
-        "values": [
-            {
-                "value": number(score.value),
-                "sort": score.value,
-                "n": score.n,
-                "excluded": score.excluded,
-                "interval": "" if score.ci is None else show_interval(score.ci),
-            }
-            for score in one.scores
-        ],
-        "differences": [
-            {
-                "second": made.second,
-                "difference": number(made.difference),
-                "sort": made.difference,
-                "interval": show_interval(made.ci),
-                "p": p_value(made.p_adjusted),
-                "p_sort": made.p_adjusted,
-                "significant": is_significant(made),
-                "n": made.n,
-                "signature": made.signature,
-                "better": made.difference * made.direction.sign > 0,
-                "smallest": None if power is None else number(power.smallest),
-                "contexts": None if power is None or one.scores[0].items is None else power.contexts,
-            }
-            for made, power in one.comparisons
-        ],
-        "brief": _brief(one.evidence),
-        "same": any(found.same for found in one.evidence),
-        "evidence": [_evidence(found) for found in one.evidence],
-        "signatures": one.signatures,
-    }
-
-
 def _brief(evidence: Sequence[Evidence]) -> list[tuple[str, str]]:
     """The first finding of every test on each of its data, short enough for a cell."""
     found: dict[str, list[str]] = {}
     for one in evidence:
-        found.setdefault(one.title, []).append(short(one.findings[0].value, 3 if one.test == "length-bias" else 2))
+        found.setdefault(one.title, []).append(short(one.findings[0].value, one.digits))
     return [(title, " · ".join(values)) for title, values in found.items()]
-
-
-def _evidence(one: Evidence) -> dict[str, Any]:
-    digits = 3 if one.test == "length-bias" else 2
-    findings = [
-        f"{finding.measure} {short(finding.value, digits)}"
-        + ("" if finding.interval is None else f" {show(list(finding.interval), digits)}")
-        for finding in one.findings
-    ]
-    return {**asdict(one), "title": one.title, "reading": one.reading, "found": ", ".join(findings)}
 
 
 def _specs(card: Card) -> dict[str, Any]:
@@ -149,7 +79,7 @@ def _specs(card: Card) -> dict[str, Any]:
     if card.bias is not None:
         made["length"] = charts.length_chart(card.bias)
     if card.meanings is not None:
-        made["meanings"] = charts.meanings_chart(card.meanings.counts(), systems)
+        made["meanings"] = charts.meanings_chart(card.meanings, systems)
     quality = _rising(card, Direction.BETTER, ("quality", "fluency"))
     diversity = _rising(card, Direction.MORE_DIVERSE, ("content", "form", "repetition"))
     if quality and diversity:

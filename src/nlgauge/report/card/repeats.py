@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -45,14 +45,13 @@ class Repeats:
 def repeats_of(texts: Texts) -> Repeats:
     """Count phrases of three to five words (lower case), and whole replies."""
     flat = plain_responses(texts.frame)
-    counted = [_phrases(flat.filter(pl.col("system") == system).head(TEXTS_READ)) for system in texts.systems]
-    replies = [_replies(flat.filter(pl.col("system") == system)) for system in texts.systems]
-    largest = max(flat.filter(pl.col("system") == system).height for system in texts.systems)
+    parts = [flat.filter(pl.col("system") == system) for system in texts.systems]
+    counted = [_phrases(part.head(TEXTS_READ)) for part in parts]
     return Repeats(
-        _top([within for within, _ in counted], least=2),
-        _top([across for _, across in counted], least=2),
-        _top(replies, least=2),
-        TEXTS_READ if largest > TEXTS_READ else None,
+        _top([within for within, _ in counted]),
+        _top([across for _, across in counted]),
+        _top([_replies(part) for part in parts]),
+        TEXTS_READ if max(map(len, parts)) > TEXTS_READ else None,
     )
 
 
@@ -81,12 +80,12 @@ def _replies(flat: pl.DataFrame) -> Counter[tuple[str, ...]]:
     return Counter({(text,): int(sets) for text, sets in counts.filter(pl.col("sets") > 1).iter_rows()})
 
 
-def _top(counts: Sequence[Mapping[tuple[str, ...], int]], least: int) -> tuple[Repeated, ...]:
+def _top(counts: Sequence[Counter[tuple[str, ...]]]) -> tuple[Repeated, ...]:
     """The phrases with the highest counts in any system; a phrase inside a longer one is left out."""
     highest: Counter[tuple[str, ...]] = Counter()
     for one in counts:
         for phrase, count in one.items():
-            if count >= least:
+            if count > 1:
                 highest[phrase] = max(highest[phrase], count)
     ranked = sorted(highest.items(), key=lambda item: (-item[1], -len(item[0]), item[0]))[:_CANDIDATES]
     kept = [
@@ -95,7 +94,7 @@ def _top(counts: Sequence[Mapping[tuple[str, ...], int]], least: int) -> tuple[R
         if not any(other >= _PART_OF_LONGER * count and _inside(phrase, longer) for longer, other in ranked)
     ]
     return tuple(
-        Repeated(clipped(" ".join(phrase), _SHOWN_LENGTH), tuple(one.get(phrase, 0) for one in counts))
+        Repeated(clipped(" ".join(phrase), _SHOWN_LENGTH), tuple(one[phrase] for one in counts))
         for phrase in _apart(kept)
     )
 
@@ -104,11 +103,8 @@ def _apart(ranked: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The first few that do not overlap with an earlier one in all but a word at either end."""
     shown: list[tuple[str, ...]] = []
     for phrase in ranked:
-        if len(phrase) > 1 and any(_overlap(phrase, other) for other in shown):
-            continue
-        shown.append(phrase)
-        if len(shown) == _SHOWN:
-            break
+        if len(shown) < _SHOWN and (len(phrase) == 1 or not any(_overlap(phrase, other) for other in shown)):
+            shown.append(phrase)
     return shown
 
 

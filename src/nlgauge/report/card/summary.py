@@ -46,37 +46,36 @@ def is_significant(comparison: Comparison) -> bool:
 def _verdict(
     question: Question, comparisons: Sequence[Comparison], names: Mapping[str, str], first: str, second: str
 ) -> Verdict:
-    up: list[str] = []
-    down: list[str] = []
-    none: list[str] = []
-    few: list[str] = []
-    for comparison in comparisons:
-        sign = comparison.difference * comparison.direction.sign
-        open_list = few if comparison.smallest_p >= SIGNIFICANT else none
-        (open_list if not is_significant(comparison) else up if sign > 0 else down).append(
-            names[comparison.metric_label]
-        )
+    up, down, none, few = (
+        [names[one.metric_label] for one in comparisons if _outcome(one) == kind]
+        for kind in ("up", "down", "none", "few")
+    )
     details = [f"no significant difference by {_listed(none)}"] if none and (up or down) else []
     details += [f"too few contexts to tell by {_listed(few)}"] if few and (up or down or none) else []
-    detail = "; ".join(details)
+    kind: Literal["up", "down", "none", "mixed"] = "none"
     if up and down:
+        kind = "mixed"
         sentence = (
             f"The metrics disagree: {second} is {question.up} than {first} by {_listed(up)}, and {question.down} by "
             f"{_listed(down)}."
         )
-        return Verdict(question.key, "mixed", sentence, detail)
-    if up:
-        return Verdict(question.key, "up", f"{second} is {question.up} than {first} by {_listed(up)}.", detail)
-    if down:
-        return Verdict(question.key, "down", f"{second} is {question.down} than {first} by {_listed(down)}.", detail)
-    if few and not none:
+    elif up or down:
+        kind = "up" if up else "down"
+        sentence = f"{second} is {getattr(question, kind)} than {first} by {_listed(up or down)}."
+    elif few and not none:
         sentence = (
             f"Too few contexts to distinguish {second} and {first} in {question.aspect} by {_listed(few)}: with "
             f"{comparisons[0].units} of them no difference can be significant."
         )
-        return Verdict(question.key, "none", sentence, detail)
-    sentence = f"No significant difference in {question.aspect} between {second} and {first} by {_listed(none)}."
-    return Verdict(question.key, "none", sentence, detail)
+    else:
+        sentence = f"No significant difference in {question.aspect} between {second} and {first} by {_listed(none)}."
+    return Verdict(question.key, kind, sentence, "; ".join(details))
+
+
+def _outcome(comparison: Comparison) -> Literal["up", "down", "none", "few"]:
+    if is_significant(comparison):
+        return "up" if comparison.difference * comparison.direction.sign > 0 else "down"
+    return "few" if comparison.smallest_p >= SIGNIFICANT else "none"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -62,11 +62,6 @@ class Texts:
         """The rows of one system."""
         return self.frame.filter(pl.col("system") == system)
 
-    @property
-    def contexts(self) -> int:
-        """Different ids."""
-        return self.frame["id"].n_unique()
-
 
 @dataclass(frozen=True)
 class Read:
@@ -94,10 +89,8 @@ def read_texts(inputs: Sequence[Source] | Table) -> Read:
         for table in parts:
             kinds.setdefault(isinstance(table, ResponseSets), name)
             frame = _plain(table)
-            labels = [(position, label) for label in frame["label"]]
-            for label in labels:
-                places.setdefault(label, len(places))
-            frames.append(frame.with_columns(place=pl.Series([places[label] for label in labels], dtype=pl.Int64)))
+            own = [places.setdefault((position, label), len(places)) for label in frame["label"]]
+            frames.append(frame.with_columns(place=pl.Series(own, dtype=pl.Int64)))
     if len(kinds) == 2:
         raise DataError(
             f"{kinds[True]} holds sets of responses, {kinds[False]} single texts; expected the same in all files, "
