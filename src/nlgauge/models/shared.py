@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from nlgauge.engine.blobs import BlobStore
 from nlgauge.models.fetch import model_identity
 from nlgauge.models.language.base import LanguageModel, TokenLogprobs, load_language_model
-from nlgauge.models.runtime import Machine
+from nlgauge.models.runtime import shared
 
 _KEPT_EVERY = 64
 _lock = threading.Lock()
@@ -21,12 +20,7 @@ _lock = threading.Lock()
 
 def load_shared(spec: str) -> LanguageModel:
     """The model shared within this process, loaded on first use."""
-    return _load_on(spec, Machine.from_environment())
-
-
-@lru_cache(maxsize=2)
-def _load_on(spec: str, machine: Machine) -> LanguageModel:
-    return load_language_model(spec, **machine.options)
+    return shared(load_language_model, spec)
 
 
 def _is_endpoint(spec: str) -> bool:
@@ -64,10 +58,9 @@ def memory_of(kind: str, model: str | LanguageModel) -> BlobStore | None:
 def score_texts(
     spec: str | LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
 ) -> list[list[TokenLogprobs]]:
-    """Log-probabilities of texts under prompts by a model, named or loaded.
+    """Log-probabilities of texts under prompts by a model, named or loaded; threads call it one after another.
 
-    Scores are cached on disk, a few prompts at a time, so that a killed run loses little. Threads call the model one
-    after another.
+    Scores are cached on disk, a few prompts at a time, so that a killed run loses little.
     """
     store = memory_of("logprobs", spec)
     keys = [[_key(prompt, text, with_end) for text in group] for prompt, group in zip(prompts, texts, strict=True)]
@@ -80,7 +73,7 @@ def score_texts(
             chosen = [[texts[i][j] for j in group] for i, group in zip(part, groups, strict=True)]
             scored = loaded_model(spec).score([prompts[i] for i in part], chosen, with_end=with_end)
             fresh = {
-                keys[i][j]: _pack(result)
+                keys[i][j]: msgspec.msgpack.encode((result.tokens, result.logprobs.tobytes()))
                 for i, group, results in zip(part, groups, scored, strict=True)
                 for j, result in zip(group, results, strict=True)
             }
@@ -93,10 +86,6 @@ def score_texts(
 def _key(prompt: str, text: str, with_end: bool) -> bytes:
     about = msgspec.json.encode([prompt, text, with_end])
     return hashlib.blake2b(about, digest_size=16).digest()
-
-
-def _pack(result: TokenLogprobs) -> bytes:
-    return msgspec.msgpack.encode((result.tokens, result.logprobs.tobytes()))
 
 
 def _unpack(data: bytes) -> TokenLogprobs:

@@ -1,10 +1,15 @@
-"""Shared by encoders of texts and of pairs: tokens, windows, and batches that shrink if memory runs out."""
+"""Shared by encoders of texts and of pairs: cached numbers, tokens, and batches that shrink if memory runs out."""
 
 from __future__ import annotations
 
+import hashlib
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.engine.blobs import BlobStore
@@ -27,6 +32,53 @@ def identity_with(spec: str, dtype: str) -> str:
         raise OptionError(f"dtype is {dtype!r}; expected one of {', '.join(DTYPES)}")
     identity = model_identity(spec)
     return identity if dtype == DTYPES[0] else f"{identity}-{dtype}"
+
+
+class CachedModel:
+    """A model whose numbers are computed once for each distinct input, and cached on disk; loaded when first needed.
+
+    `device`, `batch_size` and `threads` change the speed but not the result (to about 1e-6).
+    """
+
+    number: type = np.float32
+
+    def __init__(
+        self,
+        kind: str,
+        identity: str,
+        folder: Path,
+        *,
+        device: str = "cpu",
+        batch_size: int = 64,
+        threads: int = 0,
+        dtype: str = DTYPES[0],
+    ) -> None:
+        self.identity = identity
+        self._folder, self._device, self._batch_size, self._dtype = folder, device, batch_size, dtype
+        self._threads = threads
+        self._store = BlobStore(f"{kind}-{identity.rpartition('@')[2]}")
+        self._lock = threading.Lock()
+
+    def _numbers(
+        self, items: Sequence[T], key: Callable[[T], bytes], compute: Callable[[list[T]], Iterable[Array]]
+    ) -> list[Array]:
+        """The numbers of each item, in order, cached under a hash of its key."""
+        keys = [hashlib.blake2b(key(item), digest_size=16).digest() for item in items]
+        with self._lock:
+            known = remembered(self._store, dict(zip(keys, items, strict=True)), compute)
+        return [np.frombuffer(known[key], self.number) for key in keys]
+
+    def _read(self, tokenizer: Any, texts: Sequence[Any], window: int, run: Callable[..., list[R]]) -> list[R]:
+        """Results of `run` for texts or pairs, in order: from batches of similar length, padded and as rows."""
+        rows = tokenised(tokenizer, texts, window)
+        order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), texts[i]))
+
+        def run_batch(batch: Sequence[int]) -> list[R]:
+            some = [rows[i] for i in batch]
+            return run(padded(tokenizer, some, self._device), some)
+
+        found = dict(zip(order, in_batches(order, run_batch, self._batch_size, self.identity), strict=True))
+        return [found[i] for i in range(len(rows))]
 
 
 def remembered(

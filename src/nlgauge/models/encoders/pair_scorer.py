@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import ModelError, OptionError, UnknownName
-from nlgauge.models.encoders.encoding import (
-    identity_with,
-    in_batches,
-    padded,
-    remembered,
-    tokenised,
-    window_of,
-)
+from nlgauge.models.encoders.encoding import CachedModel, identity_with, window_of
 from nlgauge.models.fetch import resolve_model
-from nlgauge.models.runtime import Machine, cannot_load, import_torch, load_folder
+from nlgauge.models.runtime import SAFE, cannot_load, import_torch, load_folder, shared
 
 TextPair = tuple[str, str]
 Output = Literal["auto", "raw", "sigmoid", "softmax"]
@@ -32,7 +22,7 @@ _WHAT = "a sequence classifier"
 _ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "raw"}
 
 
-class PairScorer:
+class PairScorer(CachedModel):
     """Scores of ordered pairs of texts by a sequence classifier: STS regression, NLI, BLEURT and the like.
 
     `output` is the activation applied to the model's logits. `auto` is what sentence-transformers does for a model with
@@ -40,7 +30,7 @@ class PairScorer:
     several; BLEURT and other plain regressions require `raw`. A model with several labels needs `label`.
 
     A pair beyond the window is cut as the tokeniser does it: tokens are removed from the end of the longer text, one by
-    one, until both fit. `device`, `batch_size` and `threads` change the speed but not the result (to about 1e-6).
+    one, until both fit.
     """
 
     def __init__(
@@ -49,20 +39,13 @@ class PairScorer:
         *,
         output: Output = "auto",
         label: str = "",
-        device: str = "cpu",
-        batch_size: int = 64,
-        threads: int = 0,
         dtype: str = "float32",
+        **machine: Any,
     ) -> None:
         if output not in get_args(Output):
             raise OptionError(f"output is {output!r}; expected one of {', '.join(get_args(Output))}")
-        self.identity = identity_with(spec, dtype)
+        super().__init__("pairs", identity_with(spec, dtype), resolve_model(spec), dtype=dtype, **machine)
         self.output, self.label = output, label
-        self._folder = resolve_model(spec)
-        self._device, self._batch_size, self._threads, self._dtype = device, batch_size, threads, dtype
-        self._store = BlobStore(f"pairs-{self.identity.partition('@')[2]}")
-        self._lock = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
 
     @cached_property
     def labels(self) -> dict[int, str]:
@@ -75,34 +58,34 @@ class PairScorer:
         from transformers import AutoConfig
 
         try:
-            return AutoConfig.from_pretrained(self._folder, local_files_only=True, trust_remote_code=False)
+            return AutoConfig.from_pretrained(self._folder, **SAFE)
         except (OSError, ValueError) as error:
             raise cannot_load(self._folder, _WHAT, self._device, error) from error
 
     def score(self, pairs: Sequence[TextPair]) -> Array:
         """One number per pair, in order; (a, b) and (b, a) are two pairs."""
+        from scipy.special import expit, softmax
+
         activation, place = self._activation(), self._place()
-        return _activated(self.logits(pairs), activation, place)
+        values = self.logits(pairs).astype(np.float64)
+        if activation == "softmax":
+            values = softmax(values, axis=1)
+        elif activation == "sigmoid":
+            values = expit(values)
+        return values[:, place]
 
     def logits(self, pairs: Sequence[TextPair]) -> Array:
         """The output of the model's head: one row per pair, one column per label."""
-        keys = [hashlib.blake2b(msgspec.json.encode(pair), digest_size=16).digest() for pair in pairs]
-        distinct = dict(zip(keys, pairs, strict=True))
-        with self._lock:
-            known = remembered(self._store, distinct, self._run)
-        return np.array([np.frombuffer(known[key], np.float32) for key in keys]).reshape(len(keys), len(self.labels))
+        rows = self._numbers(pairs, msgspec.json.encode, self._run)
+        return np.array(rows).reshape(len(pairs), len(self.labels))
 
     def _run(self, pairs: list[TextPair]) -> list[Array]:
-        model, tokenizer = self._load()
-        rows = tokenised(tokenizer, pairs, window_of(model, tokenizer))
-        order = sorted(range(len(rows)), key=lambda i: (-len(rows[i]["input_ids"]), pairs[i]))
+        tokenizer, model = self._loaded
 
-        def run(batch: Sequence[int]) -> list[Array]:
-            inputs = padded(tokenizer, [rows[i] for i in batch], self._device)
+        def run(inputs: Any, _rows: Any) -> list[Array]:
             return list(model(**inputs).logits.float().cpu().numpy())
 
-        found = dict(zip(order, in_batches(order, run, self._batch_size, self.identity), strict=True))
-        values = [found[i] for i in range(len(pairs))]
+        values = self._read(tokenizer, pairs, window_of(model, tokenizer), run)
         if not np.isfinite(values).all():
             raise ModelError(f"{self.identity} gives values that are not numbers; expected numbers; use dtype float32")
         return values
@@ -138,34 +121,12 @@ class PairScorer:
             raise ModelError(f"{self.identity} asks for the activation {named}; expected a known one: use output=raw")
         return _ACTIVATIONS[kind]
 
-    def _load(self) -> tuple[Any, Any]:
-        if self._loaded is None:
-            torch = import_torch(_WHAT)
-            if self._threads:
-                torch.set_num_threads(self._threads)
-            tokenizer, model = load_folder(
-                self._folder, "AutoModelForSequenceClassification", _WHAT, self._device, self._dtype
-            )
-            self._loaded = model, tokenizer
-        return self._loaded
-
-
-def _activated(logits: Array, activation: str, place: int) -> Array:
-    from scipy.special import expit, softmax
-
-    values = logits.astype(np.float64)
-    if activation == "softmax":
-        chosen: Array = softmax(values, axis=1)[:, place]
-    else:
-        chosen = expit(values[:, place]) if activation == "sigmoid" else values[:, place]
-    return chosen
+    @cached_property
+    def _loaded(self) -> tuple[Any, Any]:
+        import_torch(_WHAT, self._threads)
+        return load_folder(self._folder, "AutoModelForSequenceClassification", _WHAT, self._device, self._dtype)
 
 
 def load_pair_scorer(spec: str, output: Output = "auto", label: str = "") -> PairScorer:
     """A scorer on the device of the environment, cached for the next call."""
-    return _load_on(spec, output, label, Machine.from_environment())
-
-
-@lru_cache(maxsize=2)
-def _load_on(spec: str, output: Output, label: str, machine: Machine) -> PairScorer:
-    return PairScorer(spec, output=output, label=label, **machine.options)
+    return shared(PairScorer, spec, output=output, label=label)

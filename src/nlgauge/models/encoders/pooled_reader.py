@@ -73,7 +73,4 @@ def _pooled(vectors: Array, pooling: Pooling) -> Array:
     return row.astype(np.float32)
 
 
-@lru_cache(maxsize=4)
-def load_pooled_reader(identity: str, pooling: Pooling) -> PooledReader:
-    """A reader, cached for the next call."""
-    return PooledReader(identity, pooling)
+load_pooled_reader = lru_cache(maxsize=4)(PooledReader)

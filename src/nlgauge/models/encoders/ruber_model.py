@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +11,10 @@ import msgspec
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import ModelError, NLGaugeError
-from nlgauge.models.encoders.encoding import in_batches, padded, remembered, tokenised
+from nlgauge.models.encoders.encoding import CachedModel, in_batches, padded, tokenised
 from nlgauge.models.encoders.pooled_reader import PooledReader, load_pooled_reader
-from nlgauge.models.runtime import Machine, import_torch
+from nlgauge.models.runtime import import_torch, shared
 from nlgauge.models.training.data import PromptPair
 from nlgauge.models.training.run import read_trained, set_head, trained_identity
 from nlgauge.text.words import one_line, sentences
@@ -36,16 +33,16 @@ class PairReading:
     """How the texts of pairs become vectors: computed before training, or by an encoder that is trained."""
 
     def __init__(self, reader: PooledReader, network: Any, tokenizer: Any, window: int) -> None:
-        self.reader, self.network, self._tokenizer, self._window = reader, network, tokenizer, window
+        self.reader, self.network, self.tokenizer, self._window = reader, network, tokenizer, window
 
     def read(self, texts: Sequence[str]) -> list[Any]:
         """One vector or row of tokens per text; None for a text without a word."""
         lines = [one_line(text) for text in texts]
         if not lines:
             return []
-        if self._tokenizer is None:
+        if self.tokenizer is None:
             return [None if np.isnan(row[0]) else row for row in self.reader.read(lines)]
-        rows = tokenised(self._tokenizer, lines, self._window)
+        rows = tokenised(self.tokenizer, lines, self._window)
         return [row if line else None for row, line in zip(rows, lines, strict=True)]
 
     def logits(self, contexts: Sequence[Any], texts: Sequence[Any]) -> Any:
@@ -60,12 +57,8 @@ class PairReading:
         encoder = self.network.encoder
         if encoder is None:
             return torch.from_numpy(np.stack(rows)).to(self.network.form.device)
-        inputs = padded(self._tokenizer, rows, str(encoder.device))
+        inputs = padded(self.tokenizer, rows, str(encoder.device))
         return pool(encoder(**inputs)[0], inputs["attention_mask"], self.reader.pooling)
-
-    def save_tokenizer(self, folder: Path) -> None:
-        """Save the tokeniser beside a fine-tuned encoder."""
-        self._tokenizer.save_pretrained(folder)
 
 
 class Range(NamedTuple):
@@ -80,16 +73,17 @@ class Range(NamedTuple):
         return placed
 
 
-class RuberModel:
+class RuberModel(CachedModel):
     """A folder that `nlgauge train ruber` made.
 
     The ranges that make both parts comparable were fixed by the training texts, so that a score never depends on the
     other texts that are scored. The encoder or the word vectors must exist on this machine, with the same weights.
     """
 
-    def __init__(self, spec: str, *, device: str = "cpu", batch_size: int = 64, threads: int = 0) -> None:
-        self.identity = trained_identity(spec, TASK)
-        self._folder = Path(spec.partition("@")[0])
+    number = np.float64
+
+    def __init__(self, spec: str, **machine: Any) -> None:
+        super().__init__(TASK, trained_identity(spec, TASK), Path(spec.partition("@")[0]), **machine)
         card = read_trained(self._folder, TASK)
         self._run = card.run
         ranges = card.measures["ranges"] if isinstance(card.measures, dict) else {}
@@ -102,10 +96,6 @@ class RuberModel:
             raise ModelError(
                 f"{self._folder}: was trained with {self._run['reader']}, which is not available: {error}"
             ) from error
-        self._device, self._batch_size, self._threads = device, batch_size, threads
-        self._store = BlobStore(f"ruber-{self.identity.rpartition('@')[2]}")
-        self._lock = threading.Lock()
-        self._reading: PairReading | None = None
 
     @property
     def contexts(self) -> str:
@@ -114,11 +104,7 @@ class RuberModel:
 
     def unreferenced(self, pairs: Sequence[PromptPair]) -> Array:
         """The probability that each text belongs to its context; NaN if either has no word."""
-        keys = [hashlib.blake2b(msgspec.json.encode(pair), digest_size=16).digest() for pair in pairs]
-        distinct = dict(zip(keys, pairs, strict=True))
-        with self._lock:
-            known = remembered(self._store, distinct, self._probabilities)
-        return np.array([np.frombuffer(known[key], np.float64)[0] for key in keys], dtype=np.float64)
+        return np.ravel(self._numbers(pairs, msgspec.json.encode, self._probabilities))
 
     def referenced(self, texts: Sequence[str], references: Sequence[str]) -> Array:
         """The cosine of the pooled vectors of each text and its reference; NaN if either has no word."""
@@ -130,7 +116,7 @@ class RuberModel:
         return cosines
 
     def _probabilities(self, pairs: list[PromptPair]) -> Array:
-        reading = self._load()
+        reading = self._reading
         contexts, texts = (reading.read(side) for side in zip(*pairs, strict=True))
         order = [i for i in range(len(pairs)) if contexts[i] is not None and texts[i] is not None]
         order.sort(key=lambda i: (len(pairs[i].text), pairs[i]))
@@ -143,27 +129,19 @@ class RuberModel:
         values[order] = in_batches(order, run, self._batch_size, self.identity)
         return values
 
-    def _load(self) -> PairReading:
-        if self._reading is None:
-            torch = import_torch(TASK)
-            from nlgauge.models.encoders.networks import PairNetwork, load_encoder
+    @cached_property
+    def _reading(self) -> PairReading:
+        import_torch(TASK, self._threads)
+        from nlgauge.models.encoders.networks import PairNetwork, load_encoder
 
-            if self._threads:
-                torch.set_num_threads(self._threads)
-            tokenizer, encoder = load_encoder(self._folder, self._device) if self._run["tune"] else (None, None)
-            network = PairNetwork(int(self._run["size"]), hidden=int(self._run["hidden"]))
-            set_head(network, self._folder)
-            network.encoder = encoder
-            network.to(self._device).eval()
-            self._reading = PairReading(self.reader, network, tokenizer, int(self._run["window"]))
-        return self._reading
+        tokenizer, encoder = load_encoder(self._folder, self._device) if self._run["tune"] else (None, None)
+        network = PairNetwork(int(self._run["size"]), hidden=int(self._run["hidden"]))
+        set_head(network, self._folder)
+        network.encoder = encoder
+        network.to(self._device).eval()
+        return PairReading(self.reader, network, tokenizer, int(self._run["window"]))
 
 
 def load_ruber(spec: str) -> RuberModel:
     """A model on the device of the environment, cached for the next call."""
-    return _load_on(trained_identity(spec, TASK), Machine.from_environment())
-
-
-@lru_cache(maxsize=2)
-def _load_on(spec: str, machine: Machine) -> RuberModel:
-    return RuberModel(spec, **machine.options)
+    return shared(RuberModel, trained_identity(spec, TASK))

@@ -1,7 +1,4 @@
-"""A language model as a rater: asked several times, parsed strictly, cached on disk.
-
-The connection caches every answer by address, model, prompt and seed; samples and attempts differ in their seed.
-"""
+"""A language model as a rater: asked several times, with different seeds, parsed strictly, cached on disk."""
 
 from __future__ import annotations
 
@@ -71,12 +68,13 @@ def ask(
             said[job] = reply.text
             if not reply.refused and (value := question.read(reply.text)) is not None:
                 read[job] = value
-    found = []
-    for place in range(len(materials)):
-        mine = [(place, sample) for sample in range(samples)]
-        unread = tuple(_shown(said[job]) for job in mine if job not in read)
-        found.append(JudgeRatings(tuple(read[job] for job in mine if job in read), unread))
-    return found
+    by_material = [jobs[start : start + samples] for start in range(0, len(jobs), samples)]
+    return [
+        JudgeRatings(
+            tuple(read[job] for job in mine if job in read), tuple(_shown(said[job]) for job in mine if job not in read)
+        )
+        for mine in by_material
+    ]
 
 
 def _shown(answer: str) -> str:

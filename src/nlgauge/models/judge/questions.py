@@ -83,7 +83,8 @@ class JudgeQuestion:
     def conversation(self, material: Material, *, attempt: int = 0) -> tuple[str, str]:
         """Instructions and message; from the second attempt on, the message says that no answer could be read."""
         blocks = list(self._blocks(material))
-        mark = _mark(text for _, text in blocks)
+        texts = json.dumps([text for _, text in blocks])
+        mark = hashlib.blake2b(texts.encode(), digest_size=8).hexdigest()
         lines = [f"The mark of this message is {mark}.", ""]
         for name, text in blocks:
             lines += [f"[{mark} {name} begins]", _quoted(text), f"[{mark} {name} ends]", ""]
@@ -139,7 +140,7 @@ def load_judge_question(form: str, question: str = "") -> JudgeQuestion:
     questionnaire = [read.title, *read.instructions, *step.instructions]
     options = [f"{one.value} = {one.label}" for one in asked.values]
     options += [f"{value} = {label}" for value, label in sorted(asked.labels.items())]
-    options += [f"take off {_either(one.points)}: {one.label}" for one in asked.deductions]
+    options += [f"take off {' or '.join(map(str, one.points))}: {one.label}" for one in asked.deductions]
     parts = [_FRAME, "\n".join(questionnaire), "\n".join([f"{asked.prompt} {asked.help}".strip(), *options])]
     return JudgeQuestion(
         form=form,
@@ -175,14 +176,6 @@ def _scale(question: FormQuestion, kind: Kind, unit: Shape) -> tuple[Sequence[in
         return tuple(values), f"one of the numbers {', '.join(map(str, values))}"
     low, high = question.bounds
     return range(low, high + 1), f"a whole number from {low} to {high}"
-
-
-def _either(points: Iterable[int]) -> str:
-    return " or ".join(map(str, points))
-
-
-def _mark(texts: Iterable[str]) -> str:
-    return hashlib.blake2b(json.dumps(list(texts)).encode(), digest_size=8).hexdigest()
 
 
 def _quoted(text: str) -> str:

@@ -1,9 +1,4 @@
-"""Language models: the interface of every backend, and loading one by name.
-
-A language model does two things: it scores texts under a prompt, token by token, and it continues prompts. Metrics and
-studies know only this interface, so that a local model, an n-gram model and a remote endpoint are
-interchangeable.
-"""
+"""Language models: the one interface of local, n-gram, retrieval and remote models, and loading one by name."""
 
 from __future__ import annotations
 
@@ -60,8 +55,7 @@ class Sampling:
     most probable ones (0: all); temperature comes first, then `top_k`, then `top_p`. `beams` above 1 is beam search,
     which is deterministic. A continuation ends at the model's end token, before the first string of `stop`, or after
     `max_new_tokens`. White space that it begins with is ignored before stop strings are looked for, since many models
-    begin with a line break; it still counts towards `max_new_tokens`, so that a model that writes only line
-    breaks gives an empty continuation.
+    begin with a line break; it still counts towards `max_new_tokens`.
     """
 
     temperature: float = 1.0
@@ -112,9 +106,20 @@ class Sampling:
         ends = [place for place in (begun.find(stop) for stop in self.stop) if place >= 0]
         return begun[: min(ends)].strip() if ends else begun.strip()
 
+    def nucleus(self, weights: Array) -> Array:
+        """Cumulated weights, from weights in descending order, as far as `top_k` and `top_p` keep them."""
+        cumulated = np.cumsum(weights[: self.top_k or None])
+        return cumulated[: int(np.searchsorted(cumulated, self.top_p * cumulated[-1])) + 1]
+
+
+def draw_place(cumulated: Array, draws: np.random.Generator) -> int:
+    """A place, drawn with a probability in proportion to its weight, from cumulated weights."""
+    total = cumulated[-1]
+    return int(np.searchsorted(cumulated, min(draws.random() * total, np.nextafter(total, 0.0)), side="right"))
+
 
 class LanguageModel(ABC):
-    """A model that scores and continues text.
+    """A model that scores texts under a prompt, token by token, and continues prompts.
 
     `start_context` precedes every prompt, even an empty one; `end_token` is None if a text's end cannot be
     scored. `fingerprint` is a short hash of the weights ("" if unknown), for signatures and caches.
@@ -125,11 +130,12 @@ class LanguageModel(ABC):
     end_token: str | None
     start_context: str
     window: int
+    _fingerprint = ""
 
     @property
-    @abstractmethod
     def fingerprint(self) -> str:
         """A short hash of the weights, or ""."""
+        return self._fingerprint
 
     @abstractmethod
     def score(
@@ -194,8 +200,7 @@ def load_language_model(
     if spec.startswith("ngram:"):
         from nlgauge.models.language.ngram import NgramModel
 
-        model: LanguageModel = NgramModel.load(Path(spec.removeprefix("ngram:")))
-        return model
+        return NgramModel.load(Path(spec.removeprefix("ngram:")))
     if spec.startswith("bm25:"):
         from nlgauge.models.language.retrieval import RetrievalModel
 
@@ -204,16 +209,12 @@ def load_language_model(
 
     folder = resolve_model(spec)
     two_towers = _is_encoder_decoder(folder)
-    torch = import_torch(f"the language model '{spec}'")
-    if threads:
-        torch.set_num_threads(threads)
-    if two_towers:
-        from nlgauge.models.language.seq2seq import Seq2SeqModel
-
-        return Seq2SeqModel(folder, name=spec, device=device, dtype=dtype, batch_size=batch_size)
+    import_torch(f"the language model '{spec}'", threads)
     from nlgauge.models.language.causal import CausalModel
+    from nlgauge.models.language.seq2seq import Seq2SeqModel
 
-    return CausalModel(folder, name=spec, device=device, dtype=dtype, batch_size=batch_size)
+    kind = Seq2SeqModel if two_towers else CausalModel
+    return kind(folder, name=spec, device=device, dtype=dtype, batch_size=batch_size)
 
 
 def _is_encoder_decoder(folder: Path) -> bool:

@@ -10,8 +10,8 @@ this way get padded rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from nlgauge.models.language.transformers_model import (
 _CHAT_MARKER = re.compile(r"im_start|im_end|turn|eot_id|header|user|assistant|system|^<\|end\|>$")
 _DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>")
 _TOKENS_A_ROW = 32
+_PROMPTS_KEPT = 10_000
 
 
 class CausalModel(TransformersModel):
@@ -44,11 +45,8 @@ class CausalModel(TransformersModel):
     likewise. At most `logits_at_once` scores of the vocabulary are held at a time.
     """
 
+    auto_class = "AutoModelForCausalLM"
     logits_at_once = 1 << 27
-
-    @staticmethod
-    def _auto_class() -> str:
-        return "AutoModelForCausalLM"
 
     def _markers(self) -> tuple[str, str | None]:
         if "past_key_values" not in self._parameters:
@@ -69,15 +67,8 @@ class CausalModel(TransformersModel):
         return self.encode([self.start_context])[0] if self.start_context else ()
 
     @cached_property
-    def _prompts(self) -> dict[str, Ids]:
-        return {}
-
-    def _prompt(self, prompt: str) -> Ids:
-        if prompt not in self._prompts:
-            if len(self._prompts) > 10_000:
-                self._prompts.clear()
-            self._prompts[prompt] = self.encode([prompt])[0]
-        return self._prompts[prompt]
+    def _prompt(self) -> Callable[[str], Ids]:
+        return lru_cache(_PROMPTS_KEPT)(lambda prompt: self.encode([prompt])[0])
 
     def _rows(self, prompt: str, targets: Ids) -> list[Row]:
         ids = self._prompt(prompt)
@@ -213,11 +204,9 @@ class CausalModel(TransformersModel):
     def _decoding(self, prompts: Sequence[Ids]) -> Decoding:
         return _CausalDecoding(self, prompts)
 
-    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
+    def _to_search(self, prompts: Sequence[Ids]) -> tuple[dict[str, Tensor], int]:
         tokens, mask = self._pad(prompts, left=True)
-        width = tokens.shape[1]
-        found = self.model.generate(tokens, attention_mask=mask, **self._beam_options(sampling, width))
-        return [sampling.cut(self._decode(row)) for row in found[:, width:].tolist()]
+        return {"inputs": tokens, "attention_mask": mask}, tokens.shape[1]
 
 
 class _CausalDecoding:

@@ -22,13 +22,7 @@ import numpy as np
 
 from nlgauge.engine.cache import Cache
 from nlgauge.errors import OptionError
-from nlgauge.models.language.base import (
-    LanguageModel,
-    Sampling,
-    TokenLogprobs,
-    check_to_generate,
-    check_to_score,
-)
+from nlgauge.models.language.base import LanguageModel, Sampling, TokenLogprobs, check_to_generate, check_to_score
 from nlgauge.models.language.endpoint_answers import parse_echo, parse_prompt_logprobs
 from nlgauge.models.language.endpoint_http import Connection, Refused, Request
 from nlgauge.models.language.endpoint_llama import LlamaServer
@@ -105,11 +99,6 @@ class EndpointModel(LanguageModel):
         return cls(url, model, **{**options, "dialect": dialect} if given else options)
 
     @property
-    def fingerprint(self) -> str:
-        """Empty: the weights are unknown."""
-        return ""
-
-    @property
     def spent(self) -> int:
         """Tokens spent through this object."""
         return self._http.spent
@@ -147,9 +136,7 @@ class EndpointModel(LanguageModel):
         check_to_generate(prompts, seeds)
         if sampling.beams > 1:
             raise OptionError("beams: completions endpoints have no beam search; expected beams=1; use a local model")
-        jobs = [
-            (prompt, 0 if sampling.deterministic else int(seed)) for prompt, seed in zip(prompts, seeds, strict=True)
-        ]
+        used = [0 if sampling.deterministic else int(seed) for seed in seeds]
 
         def run(job: tuple[str, int]) -> str:
             text = self._http.choice(self._complete(self._generation(*job, sampling))).get("text")
@@ -157,7 +144,7 @@ class EndpointModel(LanguageModel):
                 raise self._http.error("an answer without text", "choices[0].text", "check that it serves completions")
             return sampling.cut(text)
 
-        return self._in_parallel(run, jobs)
+        return self._in_parallel(run, list(zip(prompts, used, strict=True)))
 
     def chat(self, conversations: Sequence[tuple[str, str]], sampling: Sampling, seeds: Sequence[int]) -> list[Reply]:
         """One reply to every pair of instructions (the role `system`) and message (the role `user`), and its seed.
@@ -222,24 +209,18 @@ class EndpointModel(LanguageModel):
         ]
         found = [values[i] for i in inside]
         if not found or any(value is None for value in found):
-            raise self._http.error(
-                "no log-probability for the first token of a text",
-                "a context before it",
-                "give a prompt, or a start_context such as '<|endoftext|>'",
-            )
+            raise self._http.no_context()
         return TokenLogprobs(tuple(tokens[i] for i in inside), np.array(found, dtype=np.float64))
 
     def _echo_request(self, whole: str) -> Request:
-        request = {"model": self.model, "prompt": whole, "echo": True, "logprobs": 1, "temperature": 0}
-        return {**request, "max_tokens": self._least_tokens}
+        request: Request = {"model": self.model, "prompt": whole, "echo": True, "logprobs": 1, "temperature": 0}
+        return request | {"max_tokens": self._least_tokens}
 
     def _echo(self, whole: str) -> tuple[list[str], list[float | None], list[int]]:
         """Tokens of a text, their log-probabilities (None: unknown) and their start offsets."""
         if self._echoes:
             choice = self._http.choice(self._complete_echo(whole))
-            if (parsed := parse_echo(choice, whole)) is not None:
-                return parsed
-            if (parsed := parse_prompt_logprobs(choice, whole)) is not None:
+            if (parsed := parse_echo(choice, whole) or parse_prompt_logprobs(choice, whole)) is not None:
                 return parsed
         request = {"model": self.model, "prompt": whole, "prompt_logprobs": 0, "temperature": 0, "max_tokens": 1}
         try:
@@ -290,17 +271,10 @@ class EndpointModel(LanguageModel):
         return answer
 
     def _only_model(self) -> str:
-        answer = self._http.ask("GET", f"{self._http.url}/models")
-        rows = answer.get("data")
-        names = (
-            [str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row] if isinstance(rows, list) else []
-        )
+        names = [str(row["id"]) for row in self._http.models()]
         if len(names) != 1:
-            raise self._http.error(
-                f"{len(names)} models ({', '.join(names[:10])})",
-                "one, or its name",
-                "write http://host:port/v1#model-name",
-            )
+            found = f"{len(names)} models ({', '.join(names[:10])})"
+            raise self._http.error(found, "one, or its name", "write http://host:port/v1#model-name")
         return names[0]
 
     def _in_parallel(self, run: Callable[[T], R], jobs: Sequence[T]) -> list[R]:

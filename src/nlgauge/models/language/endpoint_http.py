@@ -1,7 +1,4 @@
-"""HTTP connection to a server: requests with retries, a limit on cost, and cached answers.
-
-The key comes from `NLGAUGE_API_KEY` and is never printed. `NLGAUGE_MAX_TOKENS` limits the tokens that may be spent.
-"""
+"""HTTP connection to a server: requests with retries, a limit on cost, and cached answers; the key is never printed."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import os
 import threading
 import time
 import weakref
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,10 +35,7 @@ class Refused(BadAnswer):
 
 
 class Connection:
-    """One server: `spent` tokens and `requests` so far, over all threads.
-
-    `model` is only named in messages.
-    """
+    """One server: `spent` tokens and `requests` so far, over all threads. `model` is only named in messages."""
 
     def __init__(
         self,
@@ -123,8 +118,13 @@ class Connection:
             answer = None
         if not isinstance(answer, dict):
             found, do = "an answer that is not a JSON object", "check that the address ends in /v1 or similar"
-            raise BadAnswer(self._message(found, "one", do))
+            raise self.error(found, "one", do, BadAnswer)
         return answer
+
+    def models(self) -> list[dict[str, Any]]:
+        """What the server says about each of its models."""
+        rows = self.ask("GET", f"{self.url}/models").get("data")
+        return [row for row in rows if isinstance(row, dict) and "id" in row] if isinstance(rows, list) else []
 
     def choice(self, answer: Any) -> dict[str, Any]:
         """The first choice of an answer."""
@@ -134,9 +134,19 @@ class Connection:
         first: dict[str, Any] = choices[0]
         return first
 
-    def error(self, found: str, expected: str, do: str) -> ModelError:
+    def error(self, found: str, expected: str, do: str, kind: type[ModelError] = ModelError) -> ModelError:
         """An error that names the address and hides the key."""
-        return ModelError(self._message(found, expected, do))
+        parts = urlsplit(self.url)
+        place = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        return kind(self._hide_key(f"{place}: found {found}; expected {expected}; {do}"))
+
+    def no_context(self) -> ModelError:
+        """The error for a text that nothing precedes."""
+        return self.error(
+            "no log-probability for the first token of a text",
+            "a context before it",
+            "give a prompt, or a start_context such as '<|endoftext|>'",
+        )
 
     def _reserve(self, estimate: int) -> None:
         with self._lock:
@@ -167,11 +177,11 @@ class Connection:
         try:
             with self._client.stream(method, url, json=request) as response:
                 body = self._read(response)
-                if response.status_code == 200:
+                status, asked = response.status_code, response.headers.get("retry-after", "")
+                if status == 200:
                     return body, None
-                wait = _retry_after(response.headers.get("retry-after")) if response.status_code in _RETRIED else None
-                return self._status_error(response.status_code, body), wait
-        except (httpx.TimeoutException, _TooSlow):
+                return self._status_error(status, body), _retry_after(asked) if status in _RETRIED else None
+        except (httpx.TimeoutException, TimeoutError):
             return self.error(
                 f"no complete answer within {self._timeout:g} s", "one", "raise the timeout, or check the server's load"
             ), 0.0
@@ -188,19 +198,15 @@ class Connection:
         for chunk in response.iter_bytes():
             body += chunk
             if time.monotonic() > deadline:
-                raise _TooSlow
+                raise TimeoutError
             if len(body) > _LARGEST_ANSWER:
                 raise self.error(f"an answer above {_LARGEST_ANSWER >> 20} MB", "a smaller one", "check the address")
         return bytes(body)
 
-    def _status_error(self, status: int, body: bytes) -> BadAnswer:
+    def _status_error(self, status: int, body: bytes) -> ModelError:
         said = self._hide_key(body[:300].decode(errors="replace").strip())
         found = f"status {status}" + (f" ({said})" if said else "")
-        kind, expected, do = (
-            BadAnswer,
-            "status 200",
-            "check the server's log and run again; paid answers are cached",
-        )
+        kind, expected, do = BadAnswer, "status 200", "check the server's log and run again; paid answers are cached"
         if status in (401, 403):
             state = "refused" if self._key else "not set"
             expected, do = "a valid key", f"set the environment variable {KEY_VARIABLE} (it is {state})"
@@ -210,33 +216,19 @@ class Connection:
             expected, do = "fewer requests", "wait, or lower batch_size; paid answers are cached"
         elif status not in _RETRIED and status < 500:
             kind, do = Refused, "check the request against what the server supports"
-        return kind(self._message(found, expected, do))
+        return self.error(found, expected, do, kind)
 
     def _hide_key(self, text: str) -> str:
         return text.replace(self._key, "…") if self._key else text
 
-    def _message(self, found: str, expected: str, do: str) -> str:
-        parts = urlsplit(self.url)
-        place = f"{parts.scheme}://{parts.netloc}{parts.path}"
-        return self._hide_key(f"{place}: found {found}; expected {expected}; {do}")
 
-
-class _TooSlow(Exception):
-    """An answer that takes longer than the timeout."""
-
-
-def _retry_after(value: str | None) -> float:
+def _retry_after(value: str) -> float:
     """The waiting time that a server asks for, in seconds, given as a number or as a date."""
-    if not value:
-        return 0.0
-    try:
+    with suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
-    try:
+    with suppress(TypeError, ValueError):
         return max(0.0, (email.utils.parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
-        return 0.0
+    return 0.0
 
 
 def _limit_from_environment() -> int | None:

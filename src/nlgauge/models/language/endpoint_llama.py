@@ -121,11 +121,7 @@ class LlamaServer:
 
     def _logprob(self, before: list[int], token: int, piece: bytes) -> float:
         if not before:
-            raise self._http.error(
-                "no log-probability for the first token of a text",
-                "a context before it",
-                "give a prompt, or a start_context such as '<|endoftext|>'",
-            )
+            raise self._http.no_context()
         most = [size for size in _MOST_PROBABLE if size < self._vocabulary] + [self._vocabulary]
         for asked in most:
             found = self._most_probable(before, asked)
@@ -166,10 +162,9 @@ class LlamaServer:
 
     @cached_property
     def _vocabulary(self) -> int:
-        rows: Any = self._http.ask("GET", f"{self._http.url}/models").get("data")
-        for row in rows if isinstance(rows, list) else []:
-            meta = row.get("meta") if isinstance(row, dict) else None
-            size = meta.get("n_vocab") if isinstance(meta, dict) else None
-            if isinstance(size, int) and (row.get("id") == self._http.model or len(rows) == 1):
+        rows = self._http.models()
+        for row in rows:
+            size = meta.get("n_vocab") if isinstance(meta := row.get("meta"), dict) else None
+            if isinstance(size, int) and (row["id"] == self._http.model or len(rows) == 1):
                 return size
         return _UNKNOWN_VOCABULARY

@@ -17,7 +17,14 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import DataError, ModelError, OptionError, OutputError
-from nlgauge.models.language.base import LanguageModel, Sampling, TokenLogprobs, check_to_generate, check_to_score
+from nlgauge.models.language.base import (
+    LanguageModel,
+    Sampling,
+    TokenLogprobs,
+    check_to_generate,
+    check_to_score,
+    draw_place,
+)
 from nlgauge.models.language.kneser_ney import KneserNey, NgramCounts
 from nlgauge.text.tokens import Tokenizer
 
@@ -47,9 +54,8 @@ class _Card(msgspec.Struct):
 class NgramModel(LanguageModel):
     """Word n-grams with interpolated modified Kneser-Ney smoothing (Chen & Goodman 1999).
 
-    A text is its words and punctuation marks after a start symbol and before an end token. The vocabulary is open: any
-    word that training did not keep is `<unk>`, which has its own probability and is never generated. Texts may be
-    of any length, so `window` is 0.
+    A text is its words and punctuation marks after a start symbol and before an end token. Any word that training did
+    not keep is `<unk>`, which has its own probability and is never generated. Texts may be of any length (`window` 0).
     """
 
     end_token = SPECIAL[END]
@@ -89,11 +95,6 @@ class NgramModel(LanguageModel):
         symbols[frequent] = np.arange(len(SPECIAL), vocabulary)
         framed, offsets = _framed(symbols[table.ids], table.lengths[table.lengths > 0], start=vocabulary)
         return cls(words, NgramCounts.of(framed, offsets, vocabulary, order), min_count=min_count)
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the words and counts, equal on every machine and for every order of the training texts."""
-        return self._fingerprint
 
     def score(
         self, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
@@ -206,9 +207,7 @@ class NgramModel(LanguageModel):
         new: list[str] = []
         while len(new) < sampling.max_new_tokens:
             symbols, cumulated = choices(tuple(context))
-            total = cumulated[-1]
-            place = np.searchsorted(cumulated, min(draws.random() * total, np.nextafter(total, 0.0)), side="right")
-            symbol = int(symbols[place])
+            symbol = int(symbols[draw_place(cumulated, draws)])
             if symbol == END:
                 break
             new.append(self.words[symbol - len(SPECIAL)])
@@ -226,11 +225,9 @@ def _choices(probabilities: Array, sampling: Sampling) -> tuple[Array, Array]:
         with np.errstate(over="ignore"):
             weights = np.exp(np.log(weights / weights.max()) / sampling.temperature)
     if sampling.top_k or sampling.top_p < 1:
-        likeliest = np.argsort(-weights, kind="stable")[: sampling.top_k or None]
-        symbols, weights = symbols[likeliest], weights[likeliest]
-        cumulated = np.cumsum(weights)
-        kept = int(np.searchsorted(cumulated, sampling.top_p * cumulated[-1])) + 1
-        return symbols[:kept], cumulated[:kept]
+        likeliest = np.argsort(-weights, kind="stable")
+        cumulated = sampling.nucleus(weights[likeliest])
+        return symbols[likeliest[: len(cumulated)]], cumulated
     return symbols, np.cumsum(weights)
 
 
@@ -273,6 +270,7 @@ def _column(texts: Iterable[str] | pl.Series) -> pl.Series:
 
 
 def _fingerprint(words: Sequence[str], counts: NgramCounts) -> str:
+    """A hash of the words and counts, equal on every machine and for every order of the training texts."""
     digest = hashlib.blake2b(f"nlgauge-ngram-1 word {counts.order}\n".encode(), digest_size=16)
     digest.update("\n".join(words).encode())
     for values in (*counts.keys, *counts.counts):

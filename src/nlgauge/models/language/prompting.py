@@ -42,3 +42,7 @@ class Prompting:
     def text(self, text: str) -> str:
         """A text with the join before it."""
         return f"{self.between}{text}" if text else ""
+
+    def both(self, example: str | tuple[str, str]) -> tuple[str, str]:
+        """The prompt and the text of a pair, as a model reads them; of a text alone, no prompt and the text."""
+        return ("", example) if isinstance(example, str) else (self.prompt(example[0]), self.text(example[1]))

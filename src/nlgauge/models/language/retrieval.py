@@ -18,7 +18,7 @@ from nlgauge.data.columns import Reading
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import DataError, MissingExtra, ModelError, OptionError
-from nlgauge.models.language.base import LanguageModel, Sampling, check_to_generate
+from nlgauge.models.language.base import LanguageModel, Sampling, check_to_generate, draw_place
 from nlgauge.text.tokens import Tokenizer
 
 
@@ -55,9 +55,8 @@ class RetrievalModel(LanguageModel):
         self._index = _new_index()
         self._index.index(words, show_progress=False)
         self.name = f"bm25-{self._index.method}"
-        self._fingerprint = _fingerprint(
-            self._pairs, f"nlgauge-{self.name}-1 words k1={self._index.k1:g} b={self._index.b:g}"
-        )
+        about = f"nlgauge-{self.name}-1 words k1={self._index.k1:g} b={self._index.b:g}"
+        self._fingerprint = _fingerprint(self._pairs, about)
 
     @classmethod
     def load(cls, path: str | Path) -> RetrievalModel:
@@ -89,11 +88,6 @@ class RetrievalModel(LanguageModel):
     def __len__(self) -> int:
         return len(self._pairs)
 
-    @property
-    def fingerprint(self) -> str:
-        """A hash of the pairs and the formula, equal for every order of the pairs."""
-        return self._fingerprint
-
     def score(self, *_: object, **__: object) -> NoReturn:
         """Raise an error: retrieved responses have no probability."""
         raise ModelError(
@@ -118,8 +112,8 @@ class RetrievalModel(LanguageModel):
         for same, words in zip(rows.values(), _words(list(rows)), strict=True):
             places, cumulated = _choices(*self._ranked(words), sampling)
             for row in same if len(places) else ():
-                place = int(places[_draw(cumulated, seeds[row])]) if len(places) > 1 else int(places[0])
-                result[row] = sampling.cut(self._pairs[place][1])
+                place = places[draw_place(cumulated, np.random.Generator(np.random.PCG64(seeds[row])))]
+                result[row] = sampling.cut(self._pairs[int(place)][1])
         return result
 
     def hits(self, prompt: str, *, limit: int = 10) -> tuple[Hit, ...]:
@@ -179,22 +173,13 @@ def _choices(places: Array, scores: Array, sampling: Sampling) -> tuple[Array, A
     """The hits to draw from, and their cumulated weights."""
     if sampling.temperature == 0 or not len(places):
         return places[:1], np.ones(len(places[:1]))
-    kept = sampling.top_k or len(places)
     with np.errstate(over="ignore"):
-        weights = np.exp((scores[:kept] - scores[0]) / sampling.temperature)
-    cumulated = np.cumsum(weights)
-    if sampling.top_p < 1:
-        kept = int(np.searchsorted(cumulated, sampling.top_p * cumulated[-1])) + 1
-    return places[:kept], cumulated[:kept]
-
-
-def _draw(cumulated: Array, seed: int) -> int:
-    total = cumulated[-1]
-    draw = np.random.Generator(np.random.PCG64(seed)).random() * total
-    return int(np.searchsorted(cumulated, min(draw, np.nextafter(total, 0.0)), side="right"))
+        cumulated = sampling.nucleus(np.exp((scores - scores[0]) / sampling.temperature))
+    return places[: len(cumulated)], cumulated
 
 
 def _fingerprint(pairs: Sequence[tuple[str, str]], about: str) -> str:
+    """A hash of the sorted pairs and the formula."""
     digest = hashlib.blake2b(f"{about}\n".encode(), digest_size=16)
     for pair in pairs:
         for text in pair:

@@ -2,8 +2,7 @@
 
 The encoder reads a prompt once, with the special tokens of its tokeniser; the decoder scores or generates texts. A
 decoder begins with its start token and with the tokens that the tokeniser puts before a text (BART's `<s>`); none of
-these is scored. A prompt that is too long is cut from the left; a text that is too long slides as it does in a causal
-model.
+these is scored. What is too long is cut or slides as in a causal model.
 """
 
 from __future__ import annotations
@@ -30,9 +29,7 @@ from nlgauge.models.language.transformers_model import (
 class Seq2SeqModel(TransformersModel):
     """A model with an encoder for the prompt and a decoder for the text."""
 
-    @staticmethod
-    def _auto_class() -> str:
-        return "AutoModelForSeq2SeqLM"
+    auto_class = "AutoModelForSeq2SeqLM"
 
     def _markers(self) -> tuple[str, str | None]:
         config = self.model.config
@@ -56,7 +53,7 @@ class Seq2SeqModel(TransformersModel):
     @cached_property
     def _start(self) -> Ids:
         start = (self._id(self.start_context),)
-        before = self._around[0]
+        before, _ = self._around
         return start if before == start else start + before
 
     def _source(self, prompt: str) -> Ids:
@@ -119,14 +116,10 @@ class Seq2SeqModel(TransformersModel):
         states = dict(zip(distinct, self._encode(distinct), strict=True))
         return _Seq2SeqDecoding(self, self._seen([states[row] for row in prompts]), [self._start] * len(prompts))
 
-    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
+    def _to_search(self, prompts: Sequence[Ids]) -> tuple[dict[str, Tensor], int]:
         tokens, mask = self._pad(prompts)
         start, _ = self._pad([self._start] * len(prompts))
-        width = start.shape[1]
-        found = self.model.generate(
-            tokens, attention_mask=mask, decoder_input_ids=start, **self._beam_options(sampling, width)
-        )
-        return [sampling.cut(self._decode(row)) for row in found[:, width:].tolist()]
+        return {"inputs": tokens, "attention_mask": mask, "decoder_input_ids": start}, start.shape[1]
 
 
 class _Seq2SeqDecoding:

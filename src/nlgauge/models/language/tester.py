@@ -7,6 +7,7 @@ import json
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -60,7 +61,7 @@ class ParameterSweep:
             if ":" in rest:
                 low, high, count = rest.split(":")
                 space = np.geomspace if name == "top_k" else np.linspace
-                values = [float(v) for v in space(float(low), float(high), int(count))]
+                values = space(float(low), float(high), int(count)).tolist()
             else:
                 values = [float(v) for v in rest.split(",")]
         except ValueError as error:
@@ -112,11 +113,6 @@ class GenerationPlan(Configured):
     def sampling(self) -> Sampling:
         """How the model decodes, but for the parameter that is swept."""
         return Sampling(temperature=self.temperature, max_new_tokens=self.max_new_tokens)
-
-    @property
-    def prompting(self) -> Prompting:
-        """How a context becomes a prompt."""
-        return Prompting(self.template)
 
     def seed_of(self, context: str, value: float, index: int) -> int:
         """A seed for one response that depends on nothing but what it answers."""
@@ -189,18 +185,37 @@ class WriteSets:
     weights: str
 
     def __call__(self, batch: GenerationBatch) -> int:
-        """Write and keep; returns the number of sets."""
+        """As `write`, by the model of this worker."""
         model = load_shared(self.plan.model)
         if model.fingerprint != self.weights:
             raise ModelError(
                 f"the model '{self.plan.model}' on {platform.node()} has weights {model.fingerprint}; expected "
                 f"{self.weights}, as where the run began: put the same model on all nodes"
             )
-        return _write(self.run, self.plan, model, batch)
+        return self.write(model, batch)
+
+    def write(self, model: LanguageModel, batch: GenerationBatch) -> int:
+        """Write the sets of a batch, as rows of the output, and keep them; returns their number."""
+        plan, value = self.plan, batch.value
+        size = plan.responses_per_set
+        ids = [id for id, _ in batch.contexts]
+        contexts = [context for _, context in batch.contexts]
+        prompts = [Prompting(plan.template).prompt(context) for context in contexts for _ in range(size)]
+        seeds = [plan.seed_of(context, value, index) for context in contexts for index in range(size)]
+        texts = model.generate(prompts, plan.sweep.apply(plan.sampling, value), seeds)
+        columns = {
+            "id": [f"{id}@{value:g}" for id in ids] if len(plan.sweep.values) > 1 else ids,
+            "context_id": ids,
+            "context": contexts,
+            "responses": [texts[start : start + size] for start in range(0, len(texts), size)],
+            plan.sweep.parameter: [value] * len(ids),
+            "system": [plan.model] * len(ids),
+        }
+        self.run.save(batch.name, pl.DataFrame(columns))
+        return len(ids)
 
 
-def folder_of_run(output: Path, folder: Path | None) -> RunFolder:
-    """Where finished sets are kept: the folder that was asked for, or a hidden one beside the output."""
+def _folder_of_run(output: Path, folder: Path | None) -> RunFolder:
     return RunFolder(folder or output.with_name(f".{output.name}.run"))
 
 
@@ -215,26 +230,29 @@ def generate_sets(
 ) -> pl.DataFrame:
     """Write one response set for every context and value to `output`.
 
-    A pool of workers, each with the model, may stand for the model. Whoever writes sets keeps them in the folder of the
-    run, as Parquet that can be scored as it is, so that a killed run resumes, with any number of
-    workers, and gives the file that an undisturbed run gives. Without `folder` it is one beside the output,
-    removed as soon as the output stands.
+    A pool of workers, each with the model, may stand for the model. Finished sets stay in the folder of the run, as
+    Parquet that can be scored as it is, so that a killed run resumes, with any number of workers, and gives the file
+    that an undisturbed run gives. Without `folder` it is one beside the output, removed as soon as the output stands.
     """
     if not contexts:
         raise DataError("found no contexts; expected at least one to respond to")
     check_writable(output)
-    run = folder_of_run(output, folder)
+    run = _folder_of_run(output, folder)
     with run.held():
-        weights = _weights_of_workers(model, plan.model) if isinstance(model, Pool) else model.fingerprint
+        if isinstance(model, Pool):  # this process need not have the model
+            ((_, weights),) = finished(model, _fingerprint, [plan.model])
+        else:
+            weights = model.fingerprint
         run.begin(plan.settings(contexts, weights))
         batches = _batches(contexts, plan)
         missing = [batch for batch in batches if not run.is_done(batch.name)]
         total = len(contexts) * len(plan.sweep.values)
         done = total - sum(len(batch.contexts) for batch in missing)
+        work = WriteSets(run, plan, weights)
         if isinstance(model, Pool):
-            written: Iterable[int] = (sets for _, sets in finished(model, WriteSets(run, plan, weights), missing))
+            written: Iterable[int] = (sets for _, sets in finished(model, work, missing))
         else:
-            written = (_write(run, plan, model, batch) for batch in missing)
+            written = (work.write(model, batch) for batch in missing)
         with progress_bar(f"writing {output.name}", total, show=progress) as advance:
             advance(done)
             for sets in written:
@@ -254,15 +272,9 @@ def generate_with_workers(
     if running.engine == LOCAL and running.workers <= 1:
         model = load_language_model(plan.model, **Machine.from_environment().options)
         return generate_sets(model, contexts, plan, output, folder=running.run, progress=running.progress)
-    space = folder_of_run(output, running.run).scratch()
+    space = _folder_of_run(output, running.run).scratch()
     with open_pool(running.engine, running.workers, space, isolated=True) as pool:
         return generate_sets(pool, contexts, plan, output, folder=running.run, progress=running.progress)
-
-
-def _weights_of_workers(pool: Pool[Any], model: str) -> str:
-    """The hash of the weights as a worker sees them, since this process need not have the model."""
-    ((_, weights),) = finished(pool, _fingerprint, [model])
-    return weights
 
 
 def _fingerprint(model: str) -> str:
@@ -272,29 +284,8 @@ def _fingerprint(model: str) -> str:
 def _batches(contexts: Sequence[tuple[str, str]], plan: GenerationPlan) -> list[GenerationBatch]:
     """All that is to be written, in the order of the output."""
     size = plan.sets_per_batch
-    parts = [
-        (contexts[start : start + size], value)
-        for value in plan.sweep.values
-        for start in range(0, len(contexts), size)
+    parts = product(plan.sweep.values, range(0, len(contexts), size))
+    return [
+        GenerationBatch(f"{number:06}", contexts[start : start + size], value)
+        for number, (value, start) in enumerate(parts)
     ]
-    return [GenerationBatch(f"{number:06}", some, value) for number, (some, value) in enumerate(parts)]
-
-
-def _write(run: RunFolder, plan: GenerationPlan, model: LanguageModel, batch: GenerationBatch) -> int:
-    """Write the sets of a batch, as rows of the output, and keep them; returns their number."""
-    size, value = plan.responses_per_set, batch.value
-    contexts = [context for _, context in batch.contexts]
-    prompts = [plan.prompting.prompt(context) for context in contexts for _ in range(size)]
-    seeds = [plan.seed_of(context, value, index) for context in contexts for index in range(size)]
-    texts = model.generate(prompts, plan.sweep.apply(plan.sampling, value), seeds)
-    ids = [id for id, _ in batch.contexts]
-    columns = {
-        "id": [f"{id}@{value:g}" for id in ids] if len(plan.sweep.values) > 1 else ids,
-        "context_id": ids,
-        "context": contexts,
-        "responses": [texts[start : start + size] for start in range(0, len(texts), size)],
-        plan.sweep.parameter: [value] * len(ids),
-        "system": [plan.model] * len(ids),
-    }
-    run.save(batch.name, pl.DataFrame(columns))
-    return len(ids)

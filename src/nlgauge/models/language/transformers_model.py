@@ -74,6 +74,8 @@ class Decoding(Protocol):
 class TransformersModel(LanguageModel):
     """A model folder as transformers saves it, with weights in safetensors; nothing in it is run as code."""
 
+    auto_class: str  # of transformers
+
     def __init__(
         self,
         folder: Path,
@@ -85,7 +87,7 @@ class TransformersModel(LanguageModel):
         start_context: str | None = None,
     ) -> None:
         self.folder, self.name, self.dtype, self.batch_size = folder, name or folder.name, dtype, batch_size
-        self.tokenizer, self.model = load_folder(folder, self._auto_class(), "a language model", device, dtype)
+        self.tokenizer, self.model = load_folder(folder, self.auto_class, "a language model", device, dtype)
         self.device = self.model.device
         self.window = _context_window(self.model.config, self.tokenizer)
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
@@ -96,12 +98,7 @@ class TransformersModel(LanguageModel):
         self.start_context = start if start_context is None else start_context
         self.end_token = end
         self._end_ids = _end_ids(self.tokenizer, self.model, end)
-        self.model.generation_config = _plain_generation(self._id(start) if start else None)
-
-    @staticmethod
-    @abstractmethod
-    def _auto_class() -> str:
-        """The class of transformers that loads such a model."""
+        self.model.generation_config = generation_config(decoder_start_token_id=self._id(start) if start else None)
 
     @abstractmethod
     def _markers(self) -> tuple[str, str | None]:
@@ -124,8 +121,8 @@ class TransformersModel(LanguageModel):
         """Start to continue some prompts; equal ones are read once."""
 
     @abstractmethod
-    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
-        """The best continuation that beam search finds for each prompt."""
+    def _to_search(self, prompts: Sequence[Ids]) -> tuple[dict[str, Tensor], int]:
+        """What beam search reads, and the number of tokens before a continuation."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -147,17 +144,14 @@ class TransformersModel(LanguageModel):
         distinct = list(dict.fromkeys(text for _, text in pairs))
         tokens = dict(zip(distinct, self.encode(distinct), strict=True))
         end = (self._id(self.end_token),) if with_end and self.end_token is not None else ()
-        work = {}
-        for prompt, text in pairs:
-            targets = tokens[text] + end
-            work[prompt, text] = (targets, self._rows(prompt, targets) if targets else [])
-        values = self._score_rows(list(dict.fromkeys(row for _, rows in work.values() for row in rows)))
+        targets = {text: ids + end for text, ids in tokens.items()}
+        work = {(prompt, text): self._rows(prompt, targets[text]) if targets[text] else [] for prompt, text in pairs}
+        values = self._score_rows(list(dict.fromkeys(row for rows in work.values() for row in rows)))
         done = {
-            pair: TokenLogprobs(
-                tuple(self._show(token) for token in targets),
-                np.concatenate([np.empty(0), *(values[row] for row in rows)]),
+            (prompt, text): TokenLogprobs(
+                tuple(map(self._show, targets[text])), np.concatenate([np.empty(0), *(values[row] for row in rows)])
             )
-            for pair, (targets, rows) in work.items()
+            for (prompt, text), rows in work.items()
         }
         self._check_numbers(np.array([result.total for result in done.values()]))
         return [[done[prompt, text] for text in group] for prompt, group in zip(prompts, texts, strict=True)]
@@ -166,10 +160,8 @@ class TransformersModel(LanguageModel):
         """One continuation for each prompt and its seed; equal pairs are computed once."""
         check_to_generate(prompts, seeds)
         read = {prompt: self._to_continue(prompt, sampling) for prompt in dict.fromkeys(prompts)}
-        keys = [
-            (read[prompt], 0 if sampling.deterministic else int(seed))
-            for prompt, seed in zip(prompts, seeds, strict=True)
-        ]
+        used = [0 if sampling.deterministic else int(seed) for seed in seeds]
+        keys = [(read[prompt], seed) for prompt, seed in zip(prompts, used, strict=True)]
         jobs = sorted(dict.fromkeys(keys), key=lambda job: (-len(job[0]), job))
 
         def run(batch: Sequence[tuple[Ids, int]]) -> list[str]:
@@ -320,22 +312,26 @@ class TransformersModel(LanguageModel):
             mask[i, place] = 1
         return tokens.to(self.device), mask.to(self.device)
 
-    def _beam_options(self, sampling: Sampling, start: int) -> dict[str, Any]:
-        """Options of transformers' beam search; `start` is the number of tokens before the continuation."""
+    def _beam_search(self, prompts: Sequence[Ids], sampling: Sampling) -> list[str]:
+        """The best continuation that beam search finds for each prompt."""
         import torch
+
+        inputs, start = self._to_search(prompts)
 
         def stopped(tokens: Tensor, scores: Tensor, **_: Any) -> Tensor:  # noqa: ARG001 - the expected signature
             ended = [sampling.stops(self._decode(row)) for row in tokens[:, start:].tolist()]
             return torch.tensor(ended, device=tokens.device)
 
-        options: dict[str, Any] = {
-            "num_beams": sampling.beams,
-            "do_sample": False,
-            "max_new_tokens": sampling.max_new_tokens,
-            "eos_token_id": sorted(self._end_ids) or None,
-            "pad_token_id": min(self._end_ids, default=0),
-        }
-        return {**options, "stopping_criteria": [stopped]} if sampling.stop else options
+        found = self.model.generate(
+            **inputs,
+            num_beams=sampling.beams,
+            do_sample=False,
+            max_new_tokens=sampling.max_new_tokens,
+            eos_token_id=sorted(self._end_ids) or None,
+            pad_token_id=min(self._end_ids, default=0),
+            stopping_criteria=[stopped] if sampling.stop else None,
+        )
+        return [sampling.cut(self._decode(row)) for row in found[:, start:].tolist()]
 
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -431,9 +427,9 @@ def _end_ids(tokenizer: Any, model: Any, end: str | None) -> frozenset[int]:
     return frozenset(found)
 
 
-def _plain_generation(start: int | None) -> Any:
+def generation_config(**settings: Any) -> Any:
     """Generation settings without penalties and filters, whatever the folder suggests; `Sampling` sets them."""
     import transformers
 
     kind: Any = transformers.GenerationConfig
-    return kind(decoder_start_token_id=start)
+    return kind(**settings)

@@ -65,11 +65,9 @@ class TrainingCorpus(Generic[Example]):
             raise OptionError(f"{argument('validation', validation)}; expected more than 0 and less than 1")
         if limit < 0:
             raise OptionError(f"{argument('limit', limit)}; expected a positive number of texts, or 0 for all")
-        full = _full(texts)
-        whole = hashlib.sha256()
-        for example in full:
-            whole.update(hashlib.sha256(_whole(example).encode("utf-8", "surrogatepass")).digest())
-        chosen = sorted(full, key=lambda example: (_hash("limit", seed, _whole(example)), example))[: limit or None]
+        full: list[Example] = _full(texts)
+        drawn = sorted(full, key=lambda example: (hashed(f"limit {seed}\n{_words(_whole(example))}"), example))
+        chosen = drawn[: limit or None]
         empty = len(texts) - len(full)
         if len(chosen) < FEWEST_TEXTS:
             found = f"found {len(chosen)} texts to train on and {empty} empty ones"
@@ -78,12 +76,10 @@ class TrainingCorpus(Generic[Example]):
             border = int(validation * 2**64)
             sides: tuple[list[Example], list[Example]] = ([], [])
             for example in chosen:
-                sides[_hash("split", seed, _side(example)) < border].append(example)
+                sides[hashed(f"split {seed}\n{_words(_side(example))}") < border].append(example)
         else:
             trained = {_words(_whole(example)) for example in chosen}
             sides = (chosen, [example for example in _full(held_out) if _words(_whole(example)) not in trained])
-            for example in sides[1]:
-                whole.update(hashlib.sha256(_whole(example).encode("utf-8", "surrogatepass")).digest())
         if len(sides[1]) < FEWEST_HELD_OUT or not sides[0]:
             raise DataError(
                 f"{len(sides[1])} of {len(chosen)} texts are held out; expected at least {FEWEST_HELD_OUT}, and one to "
@@ -92,10 +88,13 @@ class TrainingCorpus(Generic[Example]):
                 else f"{len(sides[1])} of {len(held_out)} texts to hold out are neither empty nor trained on; expected "
                 f"at least {FEWEST_HELD_OUT}"
             )
+        digest = hashlib.sha256()
+        for text in map(_whole, full if held_out is None else full + sides[1]):
+            digest.update(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
         return cls(
             tuple(sides[0]),
             tuple(sides[1]),
-            whole.hexdigest(),
+            digest.hexdigest(),
             found=len(full),
             empty=empty,
             distinct=len({_words(_whole(example)) for example in full}),
@@ -160,11 +159,8 @@ def _read_table(path: str, reading: Reading) -> list[str]:
 
 def _read_json(path: str, field: str) -> list[str]:
     """A JSON list or JSON lines; a record is a text, an object with the field, or a list of a single text."""
-    blocks = []
     with open_bytes(path) as stream:
-        while block := stream.read():
-            blocks.append(block)
-    data = b"".join(blocks)
+        data = b"".join(iter(stream.read, b""))
     name = display_name(path)
     decode_utf8(data, file=name, first_line=1)
     try:
@@ -226,6 +222,6 @@ def _words(text: str) -> str:
     return " ".join(text.split())
 
 
-def _hash(purpose: str, seed: int, text: str) -> int:
-    about = f"{purpose} {seed}\n{_words(text)}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(about, digest_size=8).digest())
+def hashed(text: str, size: int = 8) -> int:
+    """A number of so many bytes that depends on a text alone."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest())

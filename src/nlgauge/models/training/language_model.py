@@ -1,8 +1,4 @@
-"""Training language models, from scratch or from weights that exist.
-
-A model learns what NLGauge scores: a text with its end token, after the start context or after a prompt. A text or
-prompt that is longer than the window is cut as it is for scoring.
-"""
+"""Training language models, from scratch or from weights that exist; long texts are cut as they are for scoring."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from nlgauge.models.language.causal import CausalModel
 from nlgauge.models.language.prompting import Prompting
 from nlgauge.models.language.seq2seq import Seq2SeqModel
 from nlgauge.models.runtime import import_torch
-from nlgauge.models.training.data import PromptPair, TrainingCorpus, read_texts, read_training_pairs
+from nlgauge.models.training.data import TrainingCorpus, read_texts, read_training_pairs
 from nlgauge.models.training.objectives import CausalObjective, Seq2SeqObjective, TextObjective
 from nlgauge.models.training.recipe import TrainingRecipe
 from nlgauge.models.training.run import TrainingFolder
@@ -52,50 +48,9 @@ class Architecture(Options):
         check_that(self.vocabulary >= 300, "vocabulary", self.vocabulary, "at least 300: all bytes and some more")
 
     @property
-    def _inner(self) -> int:
+    def feed_forward_width(self) -> int:
         """The width of feed-forward layers, which are gated."""
         return -(-self.width * 8 // 3 // 32) * 32
-
-    def _llama(self, tokenizer: Any, window: int) -> Any:
-        import transformers
-
-        config: Any = transformers.LlamaConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=self.width,
-            intermediate_size=self._inner,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            max_position_embeddings=window,
-            tie_word_embeddings=True,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-        kind: Any = transformers.LlamaForCausalLM
-        return kind(config)
-
-    def _t5(self, tokenizer: Any, window: int) -> Any:
-        import transformers
-
-        configured: Any = transformers.T5Config
-        config = configured(
-            vocab_size=len(tokenizer),
-            d_model=self.width,
-            d_kv=self.width // self.heads,
-            d_ff=self._inner,
-            num_layers=self.layers,
-            num_heads=self.heads,
-            feed_forward_proj="gated-gelu",
-            n_positions=window,
-            tie_word_embeddings=True,
-            scale_decoder_outputs=False,
-            pad_token_id=tokenizer.eos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            decoder_start_token_id=tokenizer.bos_token_id,
-        )
-        kind: Any = transformers.T5ForConditionalGeneration
-        model = kind(config)
-        model.shared.weight.data.normal_(std=_EMBEDDING_SPREAD)
-        return model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +71,8 @@ class LanguageModelRecipe(Architecture, TrainingRecipe):
         "nlgauge generate prompts.txt --model stories-lm -o sets.jsonl",
     )
     expected: ClassVar[str] = "a causal language model"
+    kind: ClassVar[type[CausalModel] | type[Seq2SeqModel]] = CausalModel
+    learnt: ClassVar[type[TextObjective]] = CausalObjective
 
     start: str = option(
         SCRATCH, "Catalogue name, folder, hub name, or scratch.", metavar="NAME|FOLDER|scratch", flags=("--from",)
@@ -138,16 +95,13 @@ class LanguageModelRecipe(Architecture, TrainingRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shaped = [one.name for one in options_of(Architecture) if getattr(self, one.name) != one.default]
+        changed = [one.name for one in options_of(type(self)) if getattr(self, one.name) != one.default]
+        shaped = [one.name for one in options_of(Architecture) if one.name in changed]
         if self.start != SCRATCH and shaped:
             found = f"{argument(shaped[0], getattr(self, shaped[0]))} requires {argument('start', SCRATCH)}"
             raise OptionError(f"{found}; {self.start} has a shape already")
-        for name, is_given in (
-            ("template", self.template is not None),
-            ("join", self.join is not None),
-            ("context_turns", self.context_turns != 1),
-        ):
-            if is_given and not self.is_paired:
+        for name in ("template", "join", "context_turns"):
+            if name in changed and not self.is_paired:
                 raise OptionError(f"{argument(name)} requires {argument('pairs')}")
         self.prompting.prompt("")
 
@@ -191,24 +145,17 @@ class LanguageModelRecipe(Architecture, TrainingRecipe):
         say(f"{counts}; {corpus.empty} empty ones were dropped")
         untrained = folder.checkpoints / "untrained"
         if self.start == SCRATCH and not untrained.exists():
-            texts = _as_written(corpus.training, self.prompting)
+            texts = ["".join(self.prompting.both(one)) for one in corpus.training]
             folder.make("untrained", lambda place: self.create(place, texts))
         model = load_language_model(str(untrained) if self.start == SCRATCH else self.start, device=device)
-        made = self._objective(model, corpus)
-        if made is None:
+        if not isinstance(model, self.kind):
             raise ModelError(f"{self.start} is not {self.expected}; expected one to train on {what}")
-        return made
-
-    def _objective(self, model: Any, corpus: TrainingCorpus[Any]) -> TextObjective | None:
-        if not isinstance(model, CausalModel):
-            return None
         model.window = min(model.window, self.window)
-        return CausalObjective(model, corpus, dropout=self.settings.dropout, prompting=self.prompting)
+        return self.learnt(model, corpus, dropout=self.settings.dropout, prompting=self.prompting)
 
     def create(self, folder: Path, texts: Sequence[str]) -> None:
         """Write the untrained model and a tokeniser that knows `texts` into a folder."""
         torch = import_torch("training")
-
         tokenizer = _byte_tokenizer(texts, self.vocabulary, self.window)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
@@ -217,7 +164,19 @@ class LanguageModelRecipe(Architecture, TrainingRecipe):
         model.save_pretrained(folder)
 
     def _untrained(self, tokenizer: Any) -> Any:
-        return self._llama(tokenizer, self.window)
+        return _initialised(
+            "LlamaForCausalLM",
+            "LlamaConfig",
+            vocab_size=len(tokenizer),
+            hidden_size=self.width,
+            intermediate_size=self.feed_forward_width,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            max_position_embeddings=self.window,
+            tie_word_embeddings=True,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,25 +193,41 @@ class Seq2SeqRecipe(LanguageModelRecipe):
         "nlgauge study ruq --model chat --train train.jsonl --test test.jsonl",
     )
     expected: ClassVar[str] = "a model with encoder and decoder"
+    kind: ClassVar[type[CausalModel] | type[Seq2SeqModel]] = Seq2SeqModel
+    learnt: ClassVar[type[TextObjective]] = Seq2SeqObjective
 
     @property
     def is_paired(self) -> bool:
         """Always."""
         return True
 
-    def _objective(self, model: Any, corpus: TrainingCorpus[Any]) -> TextObjective | None:
-        if not isinstance(model, Seq2SeqModel):
-            return None
-        model.window = min(model.window, self.window)
-        return Seq2SeqObjective(model, corpus, dropout=self.settings.dropout, prompting=self.prompting)
-
     def _untrained(self, tokenizer: Any) -> Any:
-        return self._t5(tokenizer, self.window)
+        model = _initialised(
+            "T5ForConditionalGeneration",
+            "T5Config",
+            vocab_size=len(tokenizer),
+            d_model=self.width,
+            d_kv=self.width // self.heads,
+            d_ff=self.feed_forward_width,
+            num_layers=self.layers,
+            num_heads=self.heads,
+            feed_forward_proj="gated-gelu",
+            n_positions=self.window,
+            tie_word_embeddings=True,
+            scale_decoder_outputs=False,
+            pad_token_id=tokenizer.eos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            decoder_start_token_id=tokenizer.bos_token_id,
+        )
+        model.shared.weight.data.normal_(std=_EMBEDDING_SPREAD)
+        return model
 
 
-def _as_written(examples: Sequence[str | PromptPair], how: Prompting) -> list[str]:
-    """Examples as a tokeniser meets them."""
-    return [one if isinstance(one, str) else f"{how.prompt(one.context)}{how.text(one.text)}" for one in examples]
+def _initialised(model: str, config: str, **shape: Any) -> Any:
+    """An untrained model of transformers."""
+    import transformers
+
+    return getattr(transformers, model)(getattr(transformers, config)(**shape))
 
 
 def _byte_tokenizer(texts: Sequence[str], size: int, window: int) -> Any:

@@ -8,13 +8,13 @@ depends on the seed, the story and the pool alone.
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from nlgauge.data.sources.files import decode_utf8, display_name, open_bytes
 from nlgauge.errors import DataError
+from nlgauge.models.training.data import hashed
 from nlgauge.text.negation import alterations
 from nlgauge.text.words import keywords, one_line, sentences
 
@@ -68,8 +68,7 @@ class NegativeMaker:
         A technique that does not apply, such as reordering a single sentence, makes room for the next one drawn.
         """
         story = one_line(story)
-        number = hashlib.blake2b(f"{self.seed}\n{story}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        draw = random.Random(int.from_bytes(number))
+        draw = random.Random(hashed(f"{self.seed}\n{story}"))
         wanted = draw.choices(list(HOW_MANY), list(HOW_MANY.values()))[0]
         left = dict(TECHNIQUES)
         lines, done = sentences(story), list[str]()
@@ -88,9 +87,8 @@ class NegativeMaker:
             return _reordered(lines, draw)
         if name == "negation":
             return _negated(lines, draw)
-        ways = (
-            [_words_repeated, _line_repeated] if name == "repetition" else [self._words_replaced, self._line_replaced]
-        )
+        repeated, replaced = [_words_repeated, _line_repeated], [self._words_replaced, self._line_replaced]
+        ways = repeated if name == "repetition" else replaced
         draw.shuffle(ways)
         return ways[0](lines, draw) or ways[1](lines, draw)
 
@@ -102,11 +100,8 @@ class NegativeMaker:
         for row, word in sorted(draw.sample(places, count), reverse=True):
             old = made[row][word.start : word.end]
             choices = self.antonyms.get(old.lower()) or self.pool.keywords.get(word.kind, ())
-            new = (
-                next((one for one in draw.choices(choices, k=_TRIES) if one.lower() != old.lower()), old)
-                if choices
-                else old
-            )
+            drawn = draw.choices(choices, k=_TRIES) if choices else []
+            new = next((one for one in drawn if one.lower() != old.lower()), old)
             new = new[0].upper() + new[1:] if old[0].isupper() else new if word.kind == "name" else new.lower()
             made[row] = made[row][: word.start] + new + made[row][word.end :]
         return (made, "keywords") if made != lines else None

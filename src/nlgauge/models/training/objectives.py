@@ -11,7 +11,7 @@ from nlgauge.errors import DataError, ModelError, OptionError, argument
 from nlgauge.models.language.causal import CausalModel
 from nlgauge.models.language.prompting import Prompting
 from nlgauge.models.language.seq2seq import Seq2SeqModel
-from nlgauge.models.language.transformers_model import Row
+from nlgauge.models.language.transformers_model import Row, generation_config
 from nlgauge.models.training.data import PromptPair, TrainingCorpus
 from nlgauge.models.training.steps import HeldOutLoss, Objective
 
@@ -107,24 +107,19 @@ class TextObjective(Objective[Row]):
 
     def save(self, folder: Path) -> None:
         """A folder as transformers saves it, tied weights once."""
-        import transformers
-
-        kind: Any = transformers.GenerationConfig
         ends: dict[str, Any] = {"bos_token_id": self._whole._start[0], "eos_token_id": sorted(self._whole._end_ids)}
         if isinstance(self._whole, Seq2SeqModel):
             ends |= {"decoder_start_token_id": self._whole._id(self._whole.start_context)}
-        self.model.generation_config = kind(**ends)
+        self.model.generation_config = generation_config(**ends)
         self.model.save_pretrained(folder)
         self._whole.tokenizer.save_pretrained(folder)
 
     def _rows(self, examples: Sequence[str | PromptPair]) -> list[Row]:
-        model, how = self._whole, self._prompting
+        model = self._whole
         if model.end_token is None or not model.start_context:
             raise ModelError(f"{model.name} has no start or no end token; expected both to learn where texts end")
         end = (model._id(model.end_token),)
-        pairs = [
-            ("", one) if isinstance(one, str) else (how.prompt(one.context), how.text(one.text)) for one in examples
-        ]
+        pairs = [self._prompting.both(one) for one in examples]
         texts = model.encode([text for _, text in pairs])
         return [row for (prompt, _), ids in zip(pairs, texts, strict=True) for row in model._rows(prompt, ids + end)]
 
@@ -185,9 +180,6 @@ class CausalObjective(TextObjective):
 
 class Seq2SeqObjective(TextObjective):
     """The objective of an encoder-decoder model: the encoder reads the prompt, the decoder learns the text."""
-
-    def __init__(self, model: Seq2SeqModel, corpus: TrainingCorpus[Any], **options: Any) -> None:
-        super().__init__(model, corpus, **options)
 
     def loss(self, rows: Sequence[Row], label_smoothing: float) -> Any:
         """Cross entropy of the decoder's tokens."""

@@ -101,9 +101,7 @@ class TrainingRecipe(TrainingOptions, Configured, ABC):
                 if folder.card is not None:
                     say(f"{out} is finished already; nothing was done (a fresh run starts again)")
                     return folder.card
-                torch = import_torch("training")
-                if used.threads:
-                    torch.set_num_threads(used.threads)
+                import_torch("training", used.threads)
                 objective = self.objective(corpus, folder, used.device, say)
                 files = {"files": list(self.data), **({"held_out": list(self.held_out)} if self.held_out else {})}
                 data = {**files, **corpus.facts()}

@@ -1,13 +1,11 @@
 """Training RUBER's unreferenced part: texts that belong to a context against texts of others (Tao et al. 2018).
 
-Vectors of contexts and texts are pooled from word vectors, or from the token states of an encoder, as in RUBER-BERT
-(Ghazarian et al. 2019); the encoder stays as it is, or is tuned. The loss is cross entropy, as in RUBER-BERT (RUBER
-has a margin). Word vectors are pooled, where RUBER has a recurrent network.
+Vectors of contexts and texts are pooled from word vectors (RUBER has a recurrent network), or from the token states of
+an encoder, tuned or not, as in RUBER-BERT (Ghazarian et al. 2019). The loss is its cross entropy (RUBER has a margin).
 """
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +24,14 @@ from nlgauge.models.encoders.encoding import window_of
 from nlgauge.models.encoders.pooled_reader import PooledReader, Pooling
 from nlgauge.models.encoders.ruber_model import FIRST_SENTENCE, GIVEN, TASK, PairReading, story_pair
 from nlgauge.models.fetch import resolve_model
-from nlgauge.models.training.data import FEWEST_HELD_OUT, PromptPair, TrainingCorpus, read_texts, read_training_pairs
+from nlgauge.models.training.data import (
+    FEWEST_HELD_OUT,
+    PromptPair,
+    TrainingCorpus,
+    hashed,
+    read_texts,
+    read_training_pairs,
+)
 from nlgauge.models.training.objectives import LabelObjective, set_dropout
 from nlgauge.models.training.recipe import TrainingRecipe
 from nlgauge.models.training.run import TrainingFolder, save_head
@@ -96,7 +101,7 @@ class RuberObjective(LabelObjective[PairRow]):
         weights = {n: w for n, w in self.model.state_dict().items() if not n.startswith("encoder.")}
         if self.model.encoder is not None:
             self.model.encoder.save_pretrained(folder)
-            self._reading.save_tokenizer(folder)
+            self._reading.tokenizer.save_pretrained(folder)
         save_head(folder, weights)
 
     def _rows(self, pairs: Sequence[PromptPair], seed: int) -> list[PairRow]:
@@ -117,8 +122,7 @@ class RuberObjective(LabelObjective[PairRow]):
 
 def _other_text(pair: PromptPair, pairs: Sequence[PromptPair], seed: int) -> str | None:
     """A text of another context, drawn by a hash of the pair; None where there is none."""
-    about = f"ruber {seed}\n{pair.context}\n{pair.text}".encode("utf-8", "surrogatepass")
-    draw = random.Random(int.from_bytes(hashlib.blake2b(about, digest_size=8).digest()))
+    draw = random.Random(hashed(f"ruber {seed}\n{pair.context}\n{pair.text}"))
     drawn = (pairs[draw.randrange(len(pairs))] for _ in range(_TRIES))
     return next((one.text for one in drawn if one.context != pair.context and one.text != pair.text), None)
 

@@ -7,7 +7,6 @@ the weights that an undisturbed run with as many threads ends with, bit for bit.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import platform
 import time
@@ -25,6 +24,7 @@ from nlgauge._version import __version__
 from nlgauge.engine.progress import progress_bar
 from nlgauge.errors import ModelError
 from nlgauge.models.runtime import import_torch, out_of_memory
+from nlgauge.models.training.data import hashed
 from nlgauge.models.training.run import Evaluation, TrainingCard, TrainingFolder, TrainingState
 from nlgauge.models.training.settings import DTYPES, TrainingSettings
 
@@ -222,7 +222,7 @@ class _Loop(Generic[Example]):
         """Run a batch; when memory runs out, begin it again in pieces of half the size, and say so."""
         while True:
             size = self.progress.rows_at_once
-            self.torch.manual_seed(_number("step", self.settings.seed, self.progress.step))
+            self.torch.manual_seed(hashed(f"step {self.settings.seed} {self.progress.step}", size=7))
             self.optimiser.zero_grad(set_to_none=True)
             try:
                 return [run(rows[i : i + size]) for i in range(0, len(rows), size)]
@@ -239,7 +239,7 @@ class _Loop(Generic[Example]):
         """The rows of each step of an epoch: shuffled, then brought together by length within pools."""
         if self._order[0] != epoch:
             rows, size = self.objective.training, self.settings.batch_size
-            draw = np.random.Generator(np.random.PCG64(_number("epoch", self.settings.seed, epoch)))
+            draw = np.random.Generator(np.random.PCG64(hashed(f"epoch {self.settings.seed} {epoch}", size=7)))
             order = draw.permutation(len(rows)).tolist()
             pools = [order[i : i + _POOL * size] for i in range(0, len(order), _POOL * size)]
             alike = [i for pool in pools for i in sorted(pool, key=lambda i: self.objective.length(rows[i]))]
@@ -250,7 +250,3 @@ class _Loop(Generic[Example]):
 
 def _sum(objective: Objective[Example], rows: Sequence[Example]) -> int:
     return sum(map(objective.units, rows))
-
-
-def _number(purpose: str, seed: int, count: int) -> int:
-    return int.from_bytes(hashlib.blake2b(f"{purpose} {seed} {count}".encode(), digest_size=7).digest())

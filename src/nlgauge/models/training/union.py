@@ -2,8 +2,7 @@
 
 UNION's authors tune BERT and add a loss that reconstructs the real story from the negative through BERT's own output
 layer. That loss is off by default here (`reconstruction=0`): MiniLM has no trained output layer, so a linear layer
-that begins at random is compared with the word embeddings instead. Each place of a negative predicts the token that
-the real story has at that place, as far as both reach. Word embeddings are not trained.
+that begins at random is compared with the word embeddings, which are not trained, instead.
 """
 
 from __future__ import annotations
@@ -127,7 +126,8 @@ class UnionObjective(LabelObjective[StoryRow]):
         rows: list[StoryRow] = []
         for (line, negative), real, fake in zip(pairs, seen, changed, strict=True):
             if real["input_ids"] != fake["input_ids"]:
-                swap = self._scramble and _coin(self._seed, line)
+                about = f"scramble {self._seed}\n{line}".encode("utf-8", "surrogatepass")
+                swap = self._scramble and bool(hashlib.blake2b(about).digest()[0] & 1)
                 rows.append(StoryRow(real, not swap))
                 rows.append(StoryRow(fake, swap, negative.techniques, tuple(real["input_ids"])))
         self.skipped += len(stories) - len(rows) // 2
@@ -161,10 +161,6 @@ class UnionObjective(LabelObjective[StoryRow]):
                 wanted = torch.tensor(row.original[:count], device=states.device)
                 total = total + torch.nn.functional.cross_entropy(self.model.words(own[:count]).float(), wanted)
         return total
-
-
-def _coin(seed: int, text: str) -> bool:
-    return bool(hashlib.blake2b(f"scramble {seed}\n{text}".encode("utf-8", "surrogatepass")).digest()[0] & 1)
 
 
 @dataclass(frozen=True, kw_only=True)
