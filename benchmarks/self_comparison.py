@@ -24,7 +24,7 @@ from nlgauge.report.card.measuring import default_metrics, measure
 from nlgauge.report.card.summary import is_significant
 from nlgauge.report.card.texts import read_texts
 from nlgauge.scoring.comparison import SIGNIFICANT
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Comparing
 
 
 def deal(sets: list[tuple[str, str, list[str]]], rng: np.random.Generator, folder: Path) -> list[str]:
@@ -62,7 +62,7 @@ def main() -> None:
             sources = [Source(path=path) for path in deal(sets, rng, Path(folder))]
             read = read_texts(sources)
             metrics, missing = default_metrics(read)
-            run = measure(sources, metrics, read, inference=Inference(resamples=100, seed=seed), missing=missing)
+            run = measure(sources, metrics, read, inference=Comparing(resamples=100, seed=seed), missing=missing)
             alarms.update({one.metric_label: int(one.p < SIGNIFICANT) for one in run.comparisons})
             reports += any(map(is_significant, run.comparisons))
             advance(seed + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import combinations, product
 
 import numpy as np
@@ -47,11 +48,12 @@ def test_whole_contexts_are_swapped() -> None:
 @pytest.mark.parametrize("kind", ["normal", "grid", "skewed"])
 def test_the_tail_of_the_paired_test_is_near_the_exact_one(kind: str) -> None:
     rng = np.random.default_rng(3)
-    draw = {
+    draws: dict[str, Callable[[], Array]] = {
         "normal": lambda: rng.standard_normal(18),
         "grid": lambda: rng.integers(-3, 4, 18) / 10,
         "skewed": lambda: rng.lognormal(0, 1, 18) - 1.5,
-    }[kind]
+    }
+    draw = draws[kind]
     for shift in (0.2, 0.5, 1.0, 2.0):
         differences = draw() + shift
         units = np.sort(np.abs(differences[differences != 0]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from nlgauge.cli.commands import argument, current_plan
+from nlgauge.cli.commands import argument, borrowed, current_plan
 from nlgauge.cli.output import Output, check_output, say
 from nlgauge.cli.score import FILES, Measuring, Outcome, say_unmeasured, warn_about
 from nlgauge.configured import Options, option
