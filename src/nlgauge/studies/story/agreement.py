@@ -61,11 +61,7 @@ class AgreementStudy(Inference, Study):
             for value in ("alpha", "kappa", *FORMS)
             for column in (Column(value, digits=3, beside=True), Column(f"{value}_ci", digits=3))
         ),
-        Column("level"),
-        Column("raters"),
-        Column("items"),
-        Column("ratings"),
-        Column("dropped"),
+        *map(Column, ("level", "raters", "items", "ratings", "dropped")),
     )
     tables: ClassVar[Mapping[str, str]] = {"scores": "Write the mean of every item:"}
     aspect: ClassVar[str] = "quality"
