@@ -226,7 +226,10 @@ def _score_suite(
     suite: Suite, metrics: Sequence[Metric], columns: Sequence[str], *, progress: bool = False
 ) -> list[Scored]:
     """Every metric on a suite: each distinct pair of context and text is scored once. Columns are taken as they are."""
-    stories, own = _stories_used(suite)
+    stories, own = suite.stories, None
+    if stories is not None:  # in the order of their ids, so that a story's rank is its place
+        stories = stories.filter(pl.col("id").is_in(suite.texts["story"].unique().to_list()))
+        own = suite.texts["story"].rank("dense").to_numpy().astype(np.int64) - 1
     frames = [suite.texts] if stories is None else [suite.texts, stories]
     found: list[Scored] = []
     if metrics:
@@ -250,15 +253,6 @@ def _score_suite(
     if twice := [label for label in labels if labels.count(label) > 1]:
         raise OptionError(f"the metric '{twice[0]}' is duplicated; expected different ones")
     return found
-
-
-def _stories_used(suite: Suite) -> tuple[pl.DataFrame | None, Array | None]:
-    """The stories that texts were made from, and which of them is each text's own."""
-    if suite.stories is None:
-        return None, None
-    used = suite.stories.filter(pl.col("id").is_in(suite.texts["story"].unique().to_list()))
-    places = {id: place for place, id in enumerate(used["id"].to_list())}
-    return used, np.array([places[story] for story in suite.texts["story"].to_list()])
 
 
 def _contexts(frame: pl.DataFrame) -> list[str]:
