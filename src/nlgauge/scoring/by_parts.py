@@ -76,10 +76,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a piece: statistics by system, the number of rows, and rows left out; nothing of halved ones."""
+    """What is kept of a piece: statistics by system, and rows left out; nothing of one that was cut in halves."""
 
     systems: BySystem
-    rows: int = 0
     skipped: tuple[str, ...] = ()
 
 
@@ -96,7 +95,7 @@ def _collect_piece(
             merging.add(collected.systems)
             rows += collected.rows
         part.check_unchanged()
-    run.save(piece.name, Kept({system: _compact(stats) for system, stats in merging.whole().items()}, rows))
+    run.save(piece.name, Kept({system: _compact(stats) for system, stats in merging.whole().items()}))
     return rows
 
 
