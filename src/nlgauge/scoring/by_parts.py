@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -75,51 +76,32 @@ class Piece:
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of a piece: statistics by system, the number of rows, rows left out, or that it was cut in two."""
+    """What is kept of a piece: statistics by system, and rows left out; nothing of one that was cut in halves."""
 
     systems: BySystem
-    rows: int = 0
     skipped: tuple[str, ...] = ()
-    cut: bool = False
 
 
-@dataclass(frozen=True)
-class CollectPiece:
-    """The work on one piece, in whichever worker."""
-
-    run: RunFolder
-    metrics: tuple[Metric, ...]
-    grouped: bool
-    cache: bool
-    chunk_bytes: int
-
-    def __call__(self, piece: Piece) -> int:
-        """Collect and keep; returns the number of rows."""
-        merging, rows = _InOrder(), 0
-        for part in piece.parts:
-            part.check_unchanged()
-            collect = CollectChunk(part.source, self.metrics, self.grouped, Cache() if self.cache else None)
-            for chunk in part.chunks(self.chunk_bytes):
-                collected = collect(chunk)
-                merging.add(collected.systems)
-                rows += collected.rows
-            part.check_unchanged()
-        kept = {system: _compact(stats) for system, stats in merging.whole().items()}
-        self.run.save(piece.name, Kept(kept, rows))
-        return rows
+def _collect_piece(
+    run: RunFolder, metrics: tuple[Metric, ...], grouped: bool, cache: bool, chunk_bytes: int, piece: Piece
+) -> int:
+    """Collect a piece, in whichever worker, and keep what it comes to; returns the number of rows."""
+    merging, rows = _InOrder(), 0
+    for part in piece.parts:
+        part.check_unchanged()
+        collect = CollectChunk(part.source, metrics, grouped, Cache() if cache else None)
+        for chunk in part.chunks(chunk_bytes):
+            collected = collect(chunk)
+            merging.add(collected.systems)
+            rows += collected.rows
+        part.check_unchanged()
+    run.save(piece.name, Kept({system: _compact(stats) for system, stats in merging.whole().items()}))
+    return rows
 
 
-@dataclass(frozen=True)
-class DoShare:
-    """One share of the work between merging and finishing, in whichever worker."""
-
-    run: RunFolder
-    name: str
-    work: Callable[[int], Any]
-
-    def __call__(self, number: int) -> None:
-        """Do it and keep what it comes to."""
-        self.run.save(_share_name(self.name, number), self.work(number))
+def _do_share(run: RunFolder, name: str, work: Callable[[int], Any], number: int) -> None:
+    """Do one share of the work between merging and finishing, in whichever worker, and keep what it comes to."""
+    run.save(_share_name(name, number), work(number))
 
 
 @contextmanager
@@ -136,7 +118,7 @@ def collected_by_parts(
             part_bytes = chosen_part_bytes(sources, metrics, running)
             parts = _cut(sources, part_bytes, pool)
             run.begin(_settings(sources, metrics, grouped, part_bytes, parts))
-            pool.use(CollectPiece(run, metrics, grouped, running.cache, running.chunk_bytes))
+            pool.use(partial(_collect_piece, run, metrics, grouped, running.cache, running.chunk_bytes))
             pieces = _pieces(parts, part_bytes)
             _Pieces(run, running, len(pieces)).finish(pieces, pool)
             found, skipped = _merged(run, pieces, len(sources))
@@ -239,12 +221,11 @@ class _Pieces:
                 advance(done, f"{done} of {self._count} parts, {rows:,} rows, {rate:,.0f} a second")
 
     def _unfinished(self, piece: Piece) -> Iterator[Piece]:
-        if not self._run.is_done(_cut_name(piece)):
-            if not self._run.is_done(piece.name):
-                yield piece
-            return
-        for half in piece.halves() or ():
-            yield from self._unfinished(half)
+        if self._run.is_done(_cut_name(piece.name)):
+            for half in piece.halves() or ():
+                yield from self._unfinished(half)
+        elif not self._run.is_done(piece.name):
+            yield piece
 
     def _failed(self, piece: Piece, error: Exception) -> None:
         died = isinstance(error, WorkerDied)
@@ -253,33 +234,24 @@ class _Pieces:
         piece.check_unchanged()
         if isinstance(error, DataError) and self._running.on_error == "stop":
             raise error
-        if died and piece.name == piece.whole and piece.name not in self._failed_once:
-            self._failed_once.add(piece.name)
-            self._waiting.appendleft(piece)
-            return
         halves = piece.halves()
-        if halves is not None:
-            self._run.save(_cut_name(piece), Kept({}, cut=True))
-            self._waiting.extendleft(reversed(halves))
-        elif died and piece.name not in self._failed_once:
+        if died and piece.name not in self._failed_once and (halves is None or piece.name == piece.whole):
             self._failed_once.add(piece.name)
             self._waiting.appendleft(piece)
+        elif halves is not None:
+            self._run.save(_cut_name(piece.name), Kept({}))
+            self._waiting.extendleft(reversed(halves))
         else:
             self._leave_out(piece, error)
 
     def _leave_out(self, piece: Piece, error: Exception) -> None:
         (part,) = piece.parts
-        if isinstance(error, DataError):
-            bad = error.at(file=part.source.name, line=part.first_line)
-        else:
-            stops = self._running.on_error == "stop"
+        stops = self._running.on_error == "stop"
+        if not isinstance(error, DataError):
             advice = f"change it, or leave it out with {argument('on_error', 'skip')}" if stops else "change it"
-            bad = DataError(
-                f"a worker {error} twice on this row; expected one that can be measured: {advice}",
-                file=part.source.name,
-                line=part.first_line,
-            )
-        if self._running.on_error == "stop":
+            error = DataError(f"a worker {error} twice on this row; expected one that can be measured: {advice}")
+        bad = error.at(file=part.source.name, line=part.first_line)
+        if stops:
             raise bad
         self._skipped += 1
         if self._skipped > _MOST_SKIPPED:
@@ -291,8 +263,8 @@ class _Pieces:
         warnings.warn(f"left out: {bad}", stacklevel=2)
 
 
-def _cut_name(piece: Piece) -> str:
-    return f"{piece.name}-cut"
+def _cut_name(name: str) -> str:
+    return f"{name}-cut"
 
 
 def _merged(run: RunFolder, pieces: Sequence[Piece], sources: int) -> tuple[list[BySystem], list[tuple[str, ...]]]:
@@ -332,7 +304,7 @@ class _InOrder:
 
 
 def _kept(run: RunFolder, name: str) -> Iterator[Kept]:
-    if run.is_done(f"{name}-cut"):
+    if run.is_done(_cut_name(name)):
         yield from _kept(run, f"{name}-0")
         yield from _kept(run, f"{name}-1")
     else:
@@ -360,7 +332,7 @@ def _shared(run: RunFolder, name: str, metric: Metric, stats: Any, pool: Pool[An
         missing = [number for number in range(shares.count) if not run.is_done(_share_name(here, number))]
         if missing:
             with progress_bar(f"finishing {metric.name}", shares.count, show=progress) as advance:
-                for done, _ in enumerate(finished(pool, DoShare(run, here, shares.work), missing), 1):
+                for done, _ in enumerate(finished(pool, partial(_do_share, run, here, shares.work), missing), 1):
                     advance(shares.count - len(missing) + done)
         stats = shares.gather([run.load(_share_name(here, number)) for number in range(shares.count)])
         rounds += 1

@@ -14,7 +14,7 @@ from nlgauge.data.reading import Source, Table
 from nlgauge.data.sources.chunks import Chunk
 from nlgauge.data.sources.files import file_identity
 from nlgauge.data.sources.object_stores import is_address
-from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.data.tables import Items
 from nlgauge.engine.cache import Cache, file_digest
 from nlgauge.errors import DataError, argument
 from nlgauge.metrics.base import Metric, SetMetric
@@ -54,9 +54,10 @@ def _collect_keeping(
     if isinstance(table, Items):
         for metric in metrics:
             _refuse_items(metric)
+        table = table.as_sets()
     systems = {}
     kept: dict[SetMetric, list[Array]] = {}
-    for system, sets in by_system(_sets_of(table)).items():
+    for system, sets in by_system(table).items():
         batch = Batch(sets, grouped=grouped)
         for metric in metrics:
             metric.check(batch)
@@ -71,19 +72,12 @@ def _collect_keeping(
     return systems, {metric: pl.DataFrame(np.concatenate(values)) for metric, values in kept.items()}
 
 
-def _sets_of(table: Table) -> ResponseSets:
-    return table.as_sets() if isinstance(table, Items) else table
-
-
 def _refuse_items(metric: Metric) -> None:
     if metric.level == "set":
         whole = f"{argument('one_set', True)} takes all texts as one set"
         other = f"{argument('set_size', 'N')} makes a set of N lines"
-        advice = (
-            f"{metric.name}:over=corpus measures them all, {whole}"
-            if "corpus" in metric.levels
-            else f"{whole}, {other}"
-        )
+        corpus = f"{metric.name}:over=corpus measures them all, {whole}"
+        advice = corpus if "corpus" in metric.levels else f"{whole}, {other}"
         raise DataError(f"the file holds single texts, and {metric.name} measures sets of responses; {advice}")
 
 

@@ -16,12 +16,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from nlgauge.configured import check_that
 from nlgauge.data.reading import Source, Table
 from nlgauge.data.sources.chunks import CHUNK_BYTES
 from nlgauge.data.sources.files import kept_open
@@ -72,8 +74,7 @@ class PlanOptions:
     started: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise OptionError(f"{argument('workers', self.workers)}; expected one or more")
+        check_that(self.workers >= 1, "workers", self.workers, "one or more")
         if self.seconds <= 0:
             raise OptionError(f"{argument('seconds', f'{self.seconds:g}')} for the sample; expected more than 0")
 
@@ -110,18 +111,11 @@ class _Timed:
     core_seconds: float
 
 
-@dataclass(frozen=True)
-class _Collect:
+def _collect(metrics: tuple[Metric, ...], grouped: bool, item: Piece | Table) -> BySystem:
     """The work on a piece, as a run does it, or on rows that were read before."""
-
-    metrics: tuple[Metric, ...]
-    grouped: bool
-
-    def __call__(self, item: Piece | Table) -> BySystem:
-        """Collect."""
-        if isinstance(item, Piece):
-            return CollectChunk(item.source, self.metrics, self.grouped, Cache())(item.chunk).systems
-        return collect_table(item, self.metrics, self.grouped)
+    if isinstance(item, Piece):
+        return CollectChunk(item.source, metrics, grouped, Cache())(item.chunk).systems
+    return collect_table(item, metrics, grouped)
 
 
 class _Trial:
@@ -133,7 +127,7 @@ class _Trial:
         self._metrics, self._options, self._sample, self._scratch = metrics, options, sample, scratch
         self._threads = threads
         self._room = options.room or Room.here()
-        self._collect = _Collect(metrics, options.interval is not None)
+        self._collect = partial(_collect, metrics, options.interval is not None)
         self._merged: BySystem = {}
         self._texts = 0
         self._notes: list[str] = []
@@ -318,17 +312,14 @@ class _Trial:
 
     def _refusals(self, memory: int, disk: int) -> Iterator[str]:
         ways = list(dict.fromkeys(way for metric in self._metrics for way in metric.savings()))
-        if memory > self._room.memory_bytes:
-            fewer = ["fewer workers"] if self._options.workers > 1 else ["a part of the files at a time"]
-            yield (
-                f"needs about {show_bytes(memory)} of memory; there are {show_bytes(self._room.memory_bytes)}: try "
-                f"{', '.join([*ways, *fewer])}"
-            )
-        if disk > self._room.disk_bytes:
-            yield (
-                f"needs about {show_bytes(disk)} of scratch space; there are {show_bytes(self._room.disk_bytes)}: try "
-                f"{', '.join([*ways, 'NLGAUGE_SCRATCH=FOLDER with more room'])}"
-            )
+        way = "fewer workers" if self._options.workers > 1 else "a part of the files at a time"
+        for what, needed, there, last in (
+            ("memory", memory, self._room.memory_bytes, way),
+            ("scratch space", disk, self._room.disk_bytes, "NLGAUGE_SCRATCH=FOLDER with more room"),
+        ):
+            if needed > there:
+                advice = ", ".join([*ways, last])
+                yield f"needs about {show_bytes(needed)} of {what}; there are {show_bytes(there)}: try {advice}"
 
 
 def _words(table: Table | None) -> int:

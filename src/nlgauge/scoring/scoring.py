@@ -39,11 +39,7 @@ _NEED_FILES = f"{argument('engine')}, {argument('run')} and {argument('on_error'
 
 
 def score(
-    data: Any,
-    metrics: str | Sequence[str | Metric] = ("distinct",),
-    *,
-    confidence: bool = False,
-    **options: Any,
+    data: Any, metrics: str | Sequence[str | Metric] = ("distinct",), *, confidence: bool = False, **options: Any
 ) -> list[Score]:
     """Score data with metrics: for each system found, one score per metric.
 
@@ -87,8 +83,10 @@ def score_data(
         given = inputs_of(data, reading or Reading(), made)
         scratch = stack.enter_context(scratch_folder(how.memory_bytes))
         if isinstance(given, ResponseSets | Items):
+            if how.by_parts:
+                raise OptionError(f"the data was given in memory; {_NEED_FILES} require files")
             names = [""]
-            found = [_collect_in_memory(given, made, grouped, how)]
+            found = [collect_table(given, made, grouped)]
         else:
             names = file_names([source.path for source in given])
             if how.by_parts:
@@ -187,12 +185,6 @@ def _chunks(source: Source, part_bytes: int, chunk_bytes: int) -> Iterator[Chunk
     )
 
 
-def _collect_in_memory(table: Table, metrics: tuple[Metric, ...], grouped: bool, running: Running) -> BySystem:
-    if running.by_parts:
-        raise OptionError(f"the data was given in memory; {_NEED_FILES} require files")
-    return collect_table(table, metrics, grouped)
-
-
 def _by_parts(
     sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, running: Running, scratch: Scratch
 ) -> AbstractContextManager[tuple[list[BySystem], list[tuple[str, ...]]]]:
@@ -209,12 +201,7 @@ def _by_parts(
 
 
 def _collect_source(
-    source: Source,
-    metrics: tuple[Metric, ...],
-    grouped: bool,
-    running: Running,
-    part_bytes: int,
-    scratch: Scratch,
+    source: Source, metrics: tuple[Metric, ...], grouped: bool, running: Running, part_bytes: int, scratch: Scratch
 ) -> BySystem:
     size = source.size if source.path != STDIN else None
     if source.reading.one_set:

@@ -30,6 +30,7 @@ from nlgauge.studies.ruq.utterance_clusters import SMOOTHING, Clustering, Cluste
 Side = Literal["source", "target", "both"]
 Normal = Literal["none", "space", "lower"]
 _COLUMNS = {"source": "context", "target": "text"}
+_ACROSS = {"source": "target", "target": "source"}
 _STEP = 0.25
 
 
@@ -138,11 +139,7 @@ class EntropyFilter(Clustering, Spared, Study):
     )
     index: ClassVar[str] = "utterance"
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("side"),
-        Column("utterance"),
-        Column("utterances"),
-        Column("pairs"),
-        Column("neighbours"),
+        *map(Column, ("side", "utterance", "utterances", "pairs", "neighbours")),
         Column("entropy", "entropy (bits)"),
     )
     tables: ClassVar[Mapping[str, str]] = {
@@ -180,7 +177,7 @@ class EntropyFilter(Clustering, Spared, Study):
         items = self._pairs(data.entries[0], data.reading)
         texts = {name: _normal(items, column, self.normalise) for name, column in _COLUMNS.items()}
         found = {name: self.clusters_of(values) for name, values in texts.items()}
-        sides = {name: self._side(one, found[_across(name)], texts[name]) for name, one in found.items()}
+        sides = {name: self._side(one, found[_ACROSS[name]], texts[name]) for name, one in found.items()}
         filtered = Filtered(
             items,
             {name: one.entropies[one.of_pairs] for name, one in sides.items()},
@@ -329,10 +326,6 @@ def neighbour_entropies(of: Array, across: Array) -> tuple[Array, Array]:
     order = np.lexsort((counts, which))
     terms = (-shares * np.log2(shares))[order]
     return np.bincount(which[order], weights=terms, minlength=len(totals)) + 0.0, np.bincount(which)
-
-
-def _across(side: str) -> str:
-    return "target" if side == "source" else "source"
 
 
 def _normal(items: Items, column: str, normalise: str) -> pl.Series:

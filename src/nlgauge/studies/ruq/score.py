@@ -55,14 +55,9 @@ class Ruq(Inference, RuqOptions, Study):
     )
     index: ClassVar[str] = "generic"
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("split"),
-        Column("generic"),
-        Column("n"),
+        *map(Column, ("split", "generic", "n")),
         *with_interval("ruq", "RUQ", digits=3),
-        Column("ties"),
-        Column("excluded"),
-        Column("reference_score"),
-        Column("generic_score"),
+        *map(Column, ("ties", "excluded", "reference_score", "generic_score")),
     )
     tables: ClassVar[Mapping[str, str]] = {"items": "Every prompt with texts, scores and winner:"}
     aspect: ClassVar[str] = "generic"

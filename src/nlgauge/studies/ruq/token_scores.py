@@ -20,7 +20,7 @@ from nlgauge.data.tables import Items
 from nlgauge.engine.progress import Advance, progress_bar
 from nlgauge.errors import DataError, ModelError, OptionError, argument
 from nlgauge.models import shared
-from nlgauge.models.language.base import DECODING, LanguageModel
+from nlgauge.models.language.base import DECODING, LanguageModel, TokenLogprobs
 from nlgauge.studies.ruq.options import FEWEST_PROMPTS, RuqOptions
 
 _PROMPTS_AT_ONCE = 64
@@ -117,14 +117,13 @@ def write_outputs(
 
 def score_split(model: Model, split: Split, texts: Texts, options: RuqOptions, advance: Advance, before: int) -> Scores:
     """Score all kinds of texts of a split, some prompts at a time, all texts of a prompt in one go."""
-    scores: dict[str, list[float]] = {kind: [] for kind in texts}
-    logprobs: dict[str, list[Array]] = {kind: [] for kind in texts}
+    results: list[list[TokenLogprobs]] = []
     for start in range(0, len(split), _PROMPTS_AT_ONCE):
         prompts = split.prompts[start : start + _PROMPTS_AT_ONCE]
         rows = range(start, start + len(prompts))
         asked = [[options.spaced(column[row]) for column in texts.values()] for row in rows]
         try:
-            results = shared.score_texts(model, prompts, asked, with_end=options.with_end)
+            results += shared.score_texts(model, prompts, asked, with_end=options.with_end)
         except ModelError as error:
             if not options.with_end or "end token" not in str(error):
                 raise
@@ -133,12 +132,12 @@ def score_split(model: Model, split: Split, texts: Texts, options: RuqOptions, a
                 f"{model_name(model)} has no end token for {argument('normalise', 'tokens+end')}; use "
                 f"{argument('normalise', 'tokens')}, or say what ends a response, such as {ending}"
             ) from error
-        for row, found in zip(rows, results, strict=True):
-            for (kind, column), result in zip(texts.items(), found, strict=True):
-                scores[kind].append(options.score(result, column[row]))
-                logprobs[kind].append(result.logprobs)
         advance(before + rows.stop)
-    return {kind: Scored(column, np.array(scores[kind]), logprobs[kind]) for kind, column in texts.items()}
+    found = zip(texts.items(), zip(*results, strict=True), strict=True)
+    return {
+        kind: Scored(column, np.array(list(map(options.score, own, column))), [one.logprobs for one in own])
+        for (kind, column), own in found
+    }
 
 
 def model_name(model: Model) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.configured import check_that, option, options_of
+from nlgauge.configured import check_that, option
 from nlgauge.data.frames import polars_frame
 from nlgauge.data.human.ratings import read_ratings
 from nlgauge.data.tables import Ratings
@@ -61,11 +61,7 @@ class AgreementStudy(Inference, Study):
             for value in ("alpha", "kappa", *FORMS)
             for column in (Column(value, digits=3, beside=True), Column(f"{value}_ci", digits=3))
         ),
-        Column("level"),
-        Column("raters"),
-        Column("items"),
-        Column("ratings"),
-        Column("dropped"),
+        *map(Column, ("level", "raters", "items", "ratings", "dropped")),
     )
     tables: ClassVar[Mapping[str, str]] = {"scores": "Write the mean of every item:"}
     aspect: ClassVar[str] = "quality"
@@ -145,8 +141,7 @@ class AgreementStudy(Inference, Study):
         if isinstance(given, str | Path):
             return read_ratings(str(given), scale=self.scale, format=form, **columns)
         if isinstance(given, Ratings):
-            usual = {one.name: one.default for one in options_of(AgreementStudy)}
-            if other := [part for part in _PARTS if columns[part] != usual[part]]:
+            if other := [part for part in _PARTS if columns[part] != part]:
                 raise OptionError(f"{argument(other[0])} names a column of a file; ratings in memory have their names")
             known = given
         else:
@@ -164,11 +159,14 @@ class AgreementStudy(Inference, Study):
         values = kept.values
         if self.rescale is not None:
             values = agreement.rescale(values, low=self.rescale[0], high=self.rescale[1])
-        alpha, failed = self._alpha(values)
+        alpha: Row = {"alpha": None, "alpha_ci": None}
+        failed = None
         more, told = _reliability(kept.values, values, self.measures, self)
-        if failed is not None:
-            told.insert(0, f"no alpha: {failed.message}")
-            failed = DataError(f"question '{question}': {failed.message}")
+        try:
+            alpha = self._alpha(values)
+        except DataError as error:
+            told.insert(0, f"no alpha: {error.message}")
+            failed = DataError(f"question '{question}': {error.message}")
         row = {
             "question": question,
             **alpha,
@@ -182,21 +180,16 @@ class AgreementStudy(Inference, Study):
         notes = _notes(question, judged, self.drop_below) + [f"{question}: {note}" for note in told]
         return row, notes, (kept.means(values), judged), failed
 
-    def _alpha(self, values: Array) -> tuple[Row, DataError | None]:
-        """Alpha with its interval; where it cannot be computed, as without variation, None and the reason."""
-        level = self.level_of_measurement
-        try:
-            if self.drop_below is not None and len(values) < 2:
-                raise DataError(
-                    f"{len(values)} raters are left; expected at least 2: lower the correlation that is asked for"
-                )
-            alpha = agreement.krippendorff_alpha(values, level)
-            ci = agreement.alpha_interval(
-                values, level, confidence=self.level, resamples=self.resamples, seed=self.seed
+    def _alpha(self, values: Array) -> Row:
+        """Alpha with its interval; an error where it cannot be computed, as without variation."""
+        if self.drop_below is not None and len(values) < 2:
+            raise DataError(
+                f"{len(values)} raters are left; expected at least 2: lower the correlation that is asked for"
             )
-        except DataError as error:
-            return {"alpha": None, "alpha_ci": None}, error
-        return {"alpha": alpha, "alpha_ci": pair(ci)}, None
+        level = self.level_of_measurement
+        alpha = agreement.krippendorff_alpha(values, level)
+        ci = agreement.alpha_interval(values, level, confidence=self.level, resamples=self.resamples, seed=self.seed)
+        return {"alpha": alpha, "alpha_ci": pair(ci)}
 
     def sentence(self, result: Result) -> str:
         """How far raters agree on each question, by the lower end of alpha's interval."""

@@ -30,19 +30,12 @@ from nlgauge.studies.story.correlation_levels import (
     KINDS,
     MOST_FOR_PAIRS,
     OVERALL,
-    point_frame,
+    empty_row,
+    points_of_row,
     system_row,
     within_row,
 )
-from nlgauge.studies.tasks import (
-    Measured,
-    MetricOptions,
-    MetricTests,
-    Task,
-    notes_about,
-    resampled_units,
-    tasks_of,
-)
+from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
 
 _SHOWN = 5
 CORRELATIONS = tuple(
@@ -101,9 +94,7 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
         (), "Also the items of each value of this column; repeat for more.", metavar="COL", flags=("--group",)
     )
     against: str | None = option(
-        None,
-        "Each group with the items of this value: truth is 1 for these, 0 for the others.",
-        metavar="VALUE",
+        None, "Each group with the items of this value: truth is 1 for these, 0 for the others.", metavar="VALUE"
     )
     within: str | None = option(
         None, "Also the mean of correlations inside each value of this column, as in context.", metavar="COL"
@@ -137,16 +128,18 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
             for column in dict.fromkeys(self.groups):
                 parts += _groups_of(task, levels, column, self.against, notes)
             for part in parts:
-                rows += self._rows(part, task.name, notes)
-                points += [_points(part, one, task.name) for one in part.task.measured]
+                own = self._rows(part, task.name, notes)
+                rows += own
+                points += [
+                    points_of_row(row, part.task.ids, part.truth, one.values)
+                    for row, one in zip(own, part.task.measured, strict=True)
+                ]
             if self.within is not None:
                 rows += [within_row(task, one, levels, self.within, self, notes) for one in task.measured]
-            for one in task.measured if self.systems is not None else ():
-                row, means = system_row(
-                    task, one, levels, self.systems or "", self.over, self, self.permutations, notes
-                )
-                rows.append(row)
-                points.append(means)
+            if self.systems is not None:
+                found = [system_row(task, one, levels, self.systems, self, notes) for one in task.measured]
+                rows += [row for row, _ in found]
+                points += [means for _, means in found]
         facts = {**_numbers_of_references(tasks), "units": units}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
@@ -155,14 +148,14 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
         resampled = part.task.groups(self.over)
         rows = []
         for one in part.task.measured:
-            row = _row(part.task, one, part.truth, resampled, self)
+            row = _row(part, one, resampled, self)
             if row["pearson"] is None and row["n"] >= FEWEST and np.ptp(part.truth) > 0:
                 where = (name or "the data") if part.column is None else f"{part.column} {part.group}"
                 if np.ptp(one.values[one.defined]) == 0:
                     notes.append(f"{one.label} is the same on all items of {where}: no correlation")
                 else:
                     notes.append(f"all items of {where} that have {one.label} have the same truth: no correlation")
-            rows.append(row | {"group": part.group, "level": "items", "column": part.column})
+            rows.append(row)
         if self.significance:
             notes += add_clusters(
                 rows, part.task, part.truth, resampled, permutations=self.permutations, seed=self.seed
@@ -238,10 +231,6 @@ def _groups_of(task: Task, levels: Array, column: str, against: str | None, note
     return parts
 
 
-def _points(part: _Part, one: Measured, name: str) -> pl.DataFrame:
-    return point_frame(name, one.label, "items", part.group, part.column, part.task.ids, part.truth, one.values)
-
-
 def _numbers_of_references(tasks: Sequence[Task]) -> dict[str, str]:
     """How many references texts have, for the signature: more of them change the values of a metric."""
     columns = [task.sets.references for task in tasks if task.sets is not None and task.sets.references is not None]
@@ -251,25 +240,20 @@ def _numbers_of_references(tasks: Sequence[Task]) -> dict[str, str]:
     return {"refs": str(counts[0]) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}"}
 
 
-def _row(task: Task, one: Measured, levels: Array, groups: Array | None, using: Inference) -> Row:
-    values, truth = one.values[one.defined], levels[one.defined]
-    row: Row = {"task": task.name, "group": task.name, "metric": one.label, "n": len(values)}
-    usable = len(values) >= FEWEST and np.ptp(values) > 0 and np.ptp(truth) > 0
+def _row(part: _Part, one: Measured, groups: Array | None, using: Inference) -> Row:
+    """A metric over the items of a part."""
+    values, truth = one.values[one.defined], part.truth[one.defined]
+    row = empty_row(part.task.name, one, "items", part.group, part.column, len(values))
+    if len(values) < FEWEST or np.ptp(values) == 0 or np.ptp(truth) == 0:
+        return row
     mine = None if groups is None else groups[one.defined]
     resampled = len(values) >= FEWEST_FOR_INTERVAL and (mine is None or len(np.unique(mine)) > 1)
     for kind in KINDS:
-        found = correlation_test(values, truth, kind) if usable else None
-        ci = None
-        if found is not None and resampled:
-            ci = correlation_interval(values, truth, kind, using, mine)
-        row |= {
-            kind: None if found is None else finite(found.value),
-            f"{kind}_p": None if found is None else finite(found.p),
-            f"{kind}_ci": ci,
-        }
-    pairs = calibrate_ties(values, truth) if usable and len(values) <= MOST_FOR_PAIRS else None
-    row |= {
-        "accuracy": None if pairs is None else pairs.value,
-        "epsilon": None if pairs is None else pairs.epsilon,
-    }
-    return row | {"cluster": None, "signature": one.signature}
+        found = correlation_test(values, truth, kind)
+        row |= {kind: finite(found.value), f"{kind}_p": finite(found.p)}
+        if resampled:
+            row[f"{kind}_ci"] = correlation_interval(values, truth, kind, using, mine)
+    if len(values) <= MOST_FOR_PAIRS:
+        pairs = calibrate_ties(values, truth)
+        row |= {"accuracy": pairs.value, "epsilon": pairs.epsilon}
+    return row

@@ -11,18 +11,11 @@ from nlgauge.arrays import Array
 from nlgauge.data.roles import names_in
 from nlgauge.errors import DataError
 from nlgauge.stats.bootstrap import bootstrap_mean
-from nlgauge.stats.correlation import (
-    Kind,
-    correlation,
-    correlation_test,
-    group_numbers,
-    percentiles,
-    resample_weights,
-)
+from nlgauge.stats.correlation import Kind, correlation, correlation_test, group_numbers, percentiles, resample_weights
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.pairwise import calibrate_ties, pairwise_accuracy, soft_pairwise_accuracy
 from nlgauge.studies.base import Row, finite, pair
-from nlgauge.studies.tasks import Measured, Over, Task
+from nlgauge.studies.tasks import Measured, MetricTests, Task
 
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
 OVERALL = "overall"
@@ -31,22 +24,21 @@ FEWEST_FOR_INTERVAL = 20
 MOST_FOR_PAIRS = 5000
 
 
-def point_frame(
-    task: str, metric: str, level: str, group: str, column: str | None, ids: Sequence[str], truth: Array, values: Array
-) -> pl.DataFrame:
-    """Points of a chart, those without a value left out."""
-    frame = pl.DataFrame({"id": ids, "truth": truth, "value": values}, schema_overrides={"id": pl.String})
-    about = {"task": task, "metric": metric, "level": level, "group": group, "column": column}
-    named = frame.with_columns(pl.lit(value, dtype=pl.String).alias(key) for key, value in about.items())
-    return named.filter(pl.col("value").is_finite())
-
-
-def _empty_row(task: Task, one: Measured, level: str, column: str, n: int) -> Row:
-    row: Row = {"task": task.name, "group": OVERALL, "metric": one.label, "n": n}
+def empty_row(task: str, one: Measured, level: str, group: str, column: str | None, n: int) -> Row:
+    """A row of a metric that has no correlation yet."""
+    row: Row = {"task": task, "group": group, "metric": one.label, "n": n}
     for kind in KINDS:
         row |= {kind: None, f"{kind}_p": None, f"{kind}_ci": None}
     row |= {"accuracy": None, "epsilon": None, "cluster": None, "signature": one.signature}
     return row | {"level": level, "column": column}
+
+
+def points_of_row(row: Row, ids: Sequence[str], truth: Array, values: Array) -> pl.DataFrame:
+    """Points of a chart of a row, those without a value left out."""
+    frame = pl.DataFrame({"id": ids, "truth": truth, "value": values}, schema_overrides={"id": pl.String})
+    about = ("task", "metric", "level", "group", "column")
+    named = frame.with_columns(pl.lit(row[key], dtype=pl.String).alias(key) for key in about)
+    return named.filter(pl.col("value").is_finite())
 
 
 def within_row(task: Task, one: Measured, levels: Array, column: str, using: Inference, notes: list[str]) -> Row:
@@ -75,7 +67,7 @@ def within_row(task: Task, one: Measured, levels: Array, column: str, using: Inf
         )
     if missing := cells.null_count():
         notes.append(f"{one.label} within {column}: {missing} items{where} have no {column}; they are left out")
-    row = _empty_row(task, one, "within", column, int(used.sum())) | {"contexts": count}
+    row = empty_row(task.name, one, "within", OVERALL, column, int(used.sum())) | {"contexts": count}
     if not count:
         return row
     for kind in KINDS:
@@ -100,23 +92,14 @@ def _members(labels: Array) -> list[Array]:
 
 
 def system_row(
-    task: Task,
-    one: Measured,
-    levels: Array,
-    column: str,
-    over: Over,
-    using: Inference,
-    permutations: int,
-    notes: list[str],
+    task: Task, one: Measured, levels: Array, column: str, using: MetricTests, notes: list[str]
 ) -> tuple[Row, pl.DataFrame]:
     """The correlation of system means, with the means as points."""
     cells = names_in(task.frame, column, option="systems", file=task.name)
     names = cells.drop_nulls().unique().sort().to_list()
     if len(names) < FEWEST:
-        shown = ", ".join(names) or "none"
-        raise DataError(
-            f"{len(names)} systems ({shown}); expected at least {FEWEST} to correlate", file=task.name, column=column
-        )
+        few = f"{len(names)} systems ({', '.join(names) or 'none'})"
+        raise DataError(f"{few}; expected at least {FEWEST} to correlate", file=task.name, column=column)
     kept = one.defined & cells.is_not_null().to_numpy()
     present, place = np.unique(cells.to_numpy()[kept].astype(np.str_), return_inverse=True)
     values, truth = one.values[kept], levels[kept]
@@ -127,12 +110,12 @@ def system_row(
         notes.append(f"{one.label} has no value for {len(names) - len(present)} of {len(names)} systems{where}")
     sizes = np.bincount(place)
     means, human = np.bincount(place, values) / sizes, np.bincount(place, truth) / sizes
-    row = _empty_row(task, one, "systems", column, len(present)) | {"soft_accuracy": None}
-    points = point_frame(task.name, one.label, "systems", OVERALL, column, present.tolist(), human, means)
+    row = empty_row(task.name, one, "systems", OVERALL, column, len(present)) | {"soft_accuracy": None}
+    points = points_of_row(row, present.tolist(), human, means)
     if len(present) < FEWEST or np.ptp(means) == 0 or np.ptp(human) == 0:
         notes.append(f"{one.label} over systems{where}: too few systems, or their means are all the same")
         return row, points
-    units = task.groups(over)
+    units = task.groups(using.over)
     intervals = _system_intervals(values, truth, place, None if units is None else units[kept], using)
     for kind in KINDS:
         found = correlation_test(means, human, kind)
@@ -141,7 +124,7 @@ def system_row(
     if table is None:
         notes.append(f"{one.label} over systems{where}: no SPA, since no 2 contexts have one item per system")
     else:
-        row["soft_accuracy"] = soft_pairwise_accuracy(*table, permutations=permutations, seed=using.seed)
+        row["soft_accuracy"] = soft_pairwise_accuracy(*table, permutations=using.permutations, seed=using.seed)
         if table[0].size < len(values):
             count = table[0].shape[1]
             notes.append(f"{one.label} over systems{where}: SPA is over the {count} contexts with one item per system")

@@ -16,32 +16,12 @@ from nlgauge.stats.correlation import correlation_test, weighted_pearson
 from nlgauge.studies.base import Column, Result, Row, finite, with_interval
 from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
 from nlgauge.studies.story.drift import weighted_auc
-from nlgauge.studies.story.perturbed import (
-    PEARSON,
-    PerturbedStudy,
-    Scored,
-    Statistic,
-    add_intervals,
-    average_row,
-    counted,
-)
+from nlgauge.studies.story.perturbed import PEARSON, Group, PerturbedStudy, Scored, Statistic, counted
 from nlgauge.studies.story.suites import Part, Suite
-
-_SUMS = ("n", "coherent", "incoherent", "excluded", "pairs")
-_MEANS = ("pearson", "auc", "paired_accuracy")
-
-
-@dataclass(frozen=True)
-class _Group:
-    """Texts that are tested together: an aspect, or the texts of one of its rules with the coherent ones."""
-
-    aspect: str
-    rule: str | None
-    rows: Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscriminationTest(PerturbedStudy[_Group]):
+class DiscriminationTest(PerturbedStudy):
     """Can a metric tell stories from those made worse in one aspect? Pearson, AUC, accuracy over pairs.
 
     Files are folders that `nlgauge perturb build` wrote, their `discrimination.jsonl`, or files of your own with the
@@ -61,44 +41,50 @@ class DiscriminationTest(PerturbedStudy[_Group]):
         "nlgauge study discrimination suites/roc -m union:model=FOLDER --aspect consistency --rules",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("task"),
-        Column("metric"),
-        Column("aspect"),
-        Column("rule"),
-        Column("n"),
-        Column("coherent"),
-        Column("incoherent"),
+        *map(Column, ("task", "metric", "aspect", "rule", "n", "coherent", "incoherent")),
         *with_interval("pearson", digits=3, p_value="pearson_p"),
         *with_interval("auc", "AUC"),
         *with_interval("paired_accuracy", "paired accuracy"),
     )
     printed: ClassVar[tuple[Column, ...]] = (PEARSON,)
+    sums: ClassVar[tuple[str, ...]] = ("n", "coherent", "incoherent", "excluded", "pairs")
+    means: ClassVar[tuple[str, ...]] = ("pearson", "auc", "paired_accuracy")
     diverging: ClassVar[bool] = True
 
     rules: bool = option(False, "Also a row for each technique of an aspect.")
 
-    def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[_Group], list[str]]:
-        """Aspects in order, each followed by its rules."""
-        groups = _groups(texts, aspects, self.rules)
+    def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[Group], list[str]]:
+        """Aspects in order, each followed by its rules; at least one must have both classes."""
+        groups = []
+        for aspect in (aspect for aspect in aspects if aspect in texts.aspects):
+            mine = pl.col("aspect") == aspect
+            groups.append(_group(texts, aspect, None, mine))
+            if self.rules and "rule" in texts.texts.columns:
+                worse = texts.texts.filter(mine & (pl.col("label") == 0))
+                for rule in worse["rule"].drop_nulls().unique().sort().to_list():
+                    chosen = mine & ((pl.col("label") == 1) | (pl.col("rule") == rule))
+                    groups.append(_group(texts, aspect, rule, chosen))
+        if not any(_has_both(texts, group) for group in groups):
+            raise DataError(
+                "no aspect has both coherent (label 1) and incoherent (label 0) texts; expected both, to compare them",
+                file=texts.name,
+            )
         return groups, _notes_on_groups(texts, groups)
 
-    def rows_of(
-        self, texts: Suite, one: Scored, groups: Sequence[_Group], stories: Array, count: int
-    ) -> tuple[list[Row], list[str]]:
-        """A metric's rows on one suite: each group, and the average of aspects."""
-        rows: list[Row] = []
-        statistics: dict[tuple[int, str], Statistic] = {}
-        for place, group in enumerate(groups):
-            row, found = _tested(texts, one, group, stories)
-            rows.append(row)
-            for key, statistic in found.items():
-                if len(statistic.x) >= FEWEST_FOR_INTERVAL and len(np.unique(statistic.stories)) > 1:
-                    statistics[place, key] = statistic
-        draws = add_intervals(rows, statistics, count, self)
-        aspects = [place for place, row in enumerate(rows) if row["rule"] is None]
-        average = average_row(rows, aspects, draws, self, sums=_SUMS, means=_MEANS)
+    def tested(self, texts: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+        """What a metric reaches on a group of texts, and the statistics to resample."""
+        row, found = _tested(texts, one, group, stories)
+        return row, {
+            key: statistic
+            for key, statistic in found.items()
+            if len(statistic.x) >= FEWEST_FOR_INTERVAL and len(np.unique(statistic.stories)) > 1
+        }
+
+    def notes_on(self, texts: Suite, one: Scored, rows: Sequence[Row]) -> list[str]:
+        """Whether pairs with the original stories could not be compared."""
+        del rows
         unpaired = f"{one.label} on {texts.name}: no paired accuracy without scores of the original stories"
-        return [*rows, average], [unpaired] if one.originals is None else []
+        return [unpaired] if one.originals is None else []
 
     def place(self, row: Row, shown: Column) -> str | None:
         """The aspect; rules have no place in Table 6."""
@@ -111,52 +97,29 @@ class DiscriminationTest(PerturbedStudy[_Group]):
         return f"Aspects in which a metric tells coherent texts from worse ones (interval of r above 0): {counts}."
 
 
-def _groups(suite: Suite, aspects: Sequence[str], rules: bool) -> list[_Group]:
-    """Aspects in order, each followed by its rules; at least one must have both classes."""
-    found = []
-    for aspect in (aspect for aspect in aspects if aspect in suite.aspects):
-        mine = pl.col("aspect") == aspect
-        found.append(_Group(aspect, None, _where(suite, mine)))
-        if rules and "rule" in suite.texts.columns:
-            worse = suite.texts.filter(mine & (pl.col("label") == 0))
-            for rule in worse["rule"].drop_nulls().unique().sort().to_list():
-                chosen = mine & ((pl.col("label") == 1) | (pl.col("rule") == rule))
-                found.append(_Group(aspect, rule, _where(suite, chosen)))
-    if not any(_has_both(suite, group) for group in found):
-        raise DataError(
-            "no aspect has both coherent (label 1) and incoherent (label 0) texts; expected both, to compare them",
-            file=suite.name,
-        )
-    return found
+def _group(suite: Suite, aspect: str, rule: str | None, condition: pl.Expr) -> Group:
+    rows = suite.texts.select(condition.fill_null(False).arg_true()).to_series().to_numpy()
+    return Group({"aspect": aspect, "rule": rule}, rows)
 
 
-def _where(suite: Suite, condition: pl.Expr) -> Array:
-    rows: Array = suite.texts.select(condition.fill_null(False).arg_true()).to_series().to_numpy()
-    return rows
-
-
-def _has_both(suite: Suite, group: _Group) -> bool:
+def _has_both(suite: Suite, group: Group) -> bool:
     return len(np.unique(suite.labels[group.rows])) == 2
 
 
-def _notes_on_groups(suite: Suite, groups: Sequence[_Group]) -> list[str]:
+def _notes_on_groups(suite: Suite, groups: Sequence[Group]) -> list[str]:
     """Aspects that cannot be tested, or have no interval."""
     notes = []
-    for group in (group for group in groups if group.rule is None):
-        size = len(group.rows)
+    for group in (group for group in groups if group.names["rule"] is None):
+        size, where = len(group.rows), f"{group.names['aspect']} of {suite.name} has"
         if not _has_both(suite, group):
             kind = "coherent" if suite.labels[group.rows[0]] else "incoherent"
-            notes.append(
-                f"{group.aspect} of {suite.name} has {kind} texts only ({size}): no correlation and no AUC there"
-            )
+            notes.append(f"{where} {kind} texts only ({size}): no correlation and no AUC there")
         elif size < FEWEST_FOR_INTERVAL:
-            notes.append(
-                f"{group.aspect} of {suite.name} has {size} texts: no interval, which takes {FEWEST_FOR_INTERVAL}"
-            )
+            notes.append(f"{where} {size} texts: no interval, which takes {FEWEST_FOR_INTERVAL}")
     return notes
 
 
-def _tested(suite: Suite, one: Scored, group: _Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+def _tested(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
     """What a metric reaches on a group of texts, and the statistics to resample."""
     rows = group.rows[~np.isnan(one.values[group.rows])]
     values, labels = one.values[rows], suite.labels[rows]
@@ -164,8 +127,7 @@ def _tested(suite: Suite, one: Scored, group: _Group, stories: Array) -> tuple[R
     row: Row = {
         "task": suite.name,
         "metric": one.label,
-        "aspect": group.aspect,
-        "rule": group.rule,
+        **group.names,
         "n": len(rows),
         "coherent": coherent,
         "incoherent": len(rows) - coherent,

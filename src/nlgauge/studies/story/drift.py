@@ -141,14 +141,11 @@ class Drift(Inference, MetricOptions, Study):
         for place, task in enumerate(tasks):
             labels = task.numbers(self.truth, "truth")
             if np.ptp(labels) == 0:
-                raise DataError(
-                    f"all items have {labels[0]:g}; expected at least two different labels",
-                    file=task.name,
-                    column=self.truth,
-                )
+                message = f"all items have {labels[0]:g}; expected at least two different labels"
+                raise DataError(message, file=task.name, column=self.truth)
             for one in task.measured:
                 title = titles.get(one.label, one.label)
-                row, drawn = _tested(task, one, labels, self.over, self, seed=self.seed + place)
+                row, drawn = _tested(task, one, labels, self, self.seed + place)
                 rows.append(row | {"metric": title, "trained_on": home_of(title, tests)})
                 draws[title, task.name] = drawn
                 if row["pearson"] is None:
@@ -270,19 +267,15 @@ def spread_between(groups: Sequence[Row]) -> Row:
 
 def home_of(metric: str, tests: Sequence[str]) -> str | None:
     """The test set that stands in a metric's name as a word, in either case; None where none does."""
-    found = [
-        test for test in tests if re.search(rf"(?<![^\W_]){re.escape(test)}(?![^\W_])", metric, flags=re.IGNORECASE)
-    ]
+    found = [test for test in tests if re.search(rf"(?<![^\W_]){re.escape(test)}(?![^\W_])", metric, re.IGNORECASE)]
     if len(found) > 1:
         raise OptionError(f"the metric '{metric}' names the test sets {', '.join(found)}; expected one at most")
     return found[0] if found else None
 
 
-def _tested(
-    task: Task, one: Measured, labels: Array, over: Over, using: Inference, *, seed: int
-) -> tuple[Row, Array | None]:
+def _tested(task: Task, one: Measured, labels: Array, using: Drift, seed: int) -> tuple[Row, Array | None]:
     """A metric on one test set, and its correlation in resamples where there are enough items for an interval."""
-    values, truth, groups = one.values[one.defined], labels[one.defined], task.groups(over)
+    values, truth, groups = one.values[one.defined], labels[one.defined], task.groups(using.over)
     mine = None if groups is None else groups[one.defined]
     row: Row = {"task": task.name, "group": task.name, "metric": one.label, "trained_on": None, "n": len(values)}
     row |= dict.fromkeys(("pearson", "pearson_p", "pearson_ci", "auc", "auc_ci", "drop", "drop_ci"))

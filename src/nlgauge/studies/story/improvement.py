@@ -24,7 +24,6 @@ from nlgauge.studies.sentences import listed
 from nlgauge.studies.tasks import Measured, MetricOptions, Task, notes_about, tasks_of
 
 Windows = Literal["paper", "all"]
-CLASSES = ("both", "human_only", "metric_only", "neither")
 _NAMES = {
     "both": "human (s), metric (s)",
     "human_only": "human (s), metric (ns)",
@@ -58,6 +57,16 @@ class WindowPairs:
         found: Array = self.metric[:, None] - self.metric
         return found
 
+    def classes(self, alpha: float) -> dict[str, Array]:
+        """Which pairs are of which class, by whose difference is significant."""
+        human_s, metric_s = self.human_p < alpha, self.metric_p < alpha
+        return {
+            "both": human_s & metric_s,
+            "human_only": human_s & ~metric_s,
+            "metric_only": ~human_s & metric_s,
+            "neither": ~human_s & ~metric_s,
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImprovementStudy(MetricOptions, Study):
@@ -83,10 +92,7 @@ class ImprovementStudy(MetricOptions, Study):
         "nlgauge study improvement stories.jsonl --truth human -m bleu -m rouge-l --chart improvement.html",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("metric"),
-        Column("n"),
-        Column("windows"),
-        Column("pairs"),
+        *map(Column, ("metric", "n", "windows", "pairs")),
         Column("r2", "R2", beside=True),
         Column("r2_ties", "R2 by order of ties"),
         Column("slope", digits=4),
@@ -121,23 +127,21 @@ class ImprovementStudy(MetricOptions, Study):
             where = f" on {task.name}" if task.name else ""
             human = task.numbers(self.truth, "truth")
             if np.ptp(human) == 0:
-                raise DataError(
-                    f"all items have {human[0]:g}; expected different scores", file=task.name, column=self.truth
-                )
+                message = f"all items have {human[0]:g}; expected different scores"
+                raise DataError(message, file=task.name, column=self.truth)
             notes += _notes_on_ties(task, human)
             order = sorted_by_truth(task, human, self.seed)
             for one in task.measured:
                 mine = order[one.defined[order]]
                 count = self._number_of_windows(task, one, len(mine))
                 found = compare_windows(human[mine], one.values[mine], size=self.size, stride=self.stride, count=count)
-                row = _row(task, one, found, self.alpha) | {"n": len(mine)}
-                row["r2_ties"] = self._spread_over_ties(human[mine], one.values[mine], count)
+                ties = self._spread_over_ties(human[mine], one.values[mine], count)
+                row = _row(task, one, found, self.alpha) | {"n": len(mine), "r2_ties": ties}
                 if row["r2"] is None:
                     notes.append(f"{one.label} is the same in all windows of {task.name or 'the data'}: no R2")
                 elif row["slope"] < 0:
-                    notes.append(
-                        f"{one.label} falls where human scores rise{where}: its R2 is that of a wrong direction"
-                    )
+                    wrong = "its R2 is that of a wrong direction"
+                    notes.append(f"{one.label} falls where human scores rise{where}: {wrong}")
                 rows.append(row)
                 points.append(_points(task, one, found, self.alpha))
         notes.append(
@@ -180,7 +184,7 @@ class ImprovementStudy(MetricOptions, Study):
 
     def chart(self, result: Result) -> Any:
         """Each pair of windows as a point where the human difference is not negative, with the regression line."""
-        scale = alt.Scale(domain=[_NAMES[name] for name in CLASSES], range=list(PALETTE[: len(CLASSES)]))
+        scale = alt.Scale(domain=list(_NAMES.values()), range=list(PALETTE[: len(_NAMES)]))
         panels = []
         for row in result.rows:
             mine = points_of(result, row)
@@ -260,8 +264,7 @@ def _r2(human: Array, metric: Array) -> float:
 
 
 def _row(task: Task, one: Measured, found: WindowPairs, alpha: float) -> Row:
-    human_s, metric_s = found.human_p < alpha, found.metric_p < alpha
-    shares = {name: float(where.mean()) for name, where in _classes(human_s, metric_s).items()}
+    classes = found.classes(alpha)
     against = found.human_differences * found.metric_differences < 0
     from_mean = found.human - found.human.mean()
     spread = float(from_mean @ from_mean)
@@ -275,19 +278,9 @@ def _row(task: Task, one: Measured, found: WindowPairs, alpha: float) -> Row:
         "r2": r2,
         "r2_ties": None,
         "slope": None if r2 is None else float(from_mean @ (found.metric - found.metric.mean())) / spread,
-        **shares,
-        "opposed": float((human_s & metric_s & against).mean()),
+        **{name: float(where.mean()) for name, where in classes.items()},
+        "opposed": float((classes["both"] & against).mean()),
         "signature": one.signature,
-    }
-
-
-def _classes(human_s: Array, metric_s: Array) -> dict[str, Array]:
-    """Which pairs are of which class, by whose difference is significant."""
-    return {
-        "both": human_s & metric_s,
-        "human_only": human_s & ~metric_s,
-        "metric_only": ~human_s & metric_s,
-        "neither": ~human_s & ~metric_s,
     }
 
 
@@ -315,7 +308,7 @@ def _points(task: Task, one: Measured, found: WindowPairs, alpha: float) -> pl.D
     step = -(-len(better) // _MOST_POINTS)
     better, worse = better[::step], worse[::step]
     names = np.full(len(better), "", dtype=object)
-    for name, where in _classes(found.human_p < alpha, found.metric_p < alpha).items():
+    for name, where in found.classes(alpha).items():
         names[where[better, worse]] = _NAMES[name]
     return pl.DataFrame(
         {

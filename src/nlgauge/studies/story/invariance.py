@@ -14,35 +14,15 @@ from nlgauge.errors import DataError
 from nlgauge.stats.correlation import correlation_test, weighted_pearson
 from nlgauge.studies.base import Column, Result, Row, finite, with_interval
 from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
-from nlgauge.studies.story.perturbed import (
-    PEARSON,
-    PerturbedStudy,
-    Scored,
-    Statistic,
-    add_intervals,
-    average_row,
-    counted,
-)
+from nlgauge.studies.story.perturbed import PEARSON, Group, PerturbedStudy, Scored, Statistic, counted
 from nlgauge.studies.story.suites import AVERAGE, Part, Suite
 
 NEARLY_CONSTANT = 0.95
 _ROUNDING = 1e-6
-_SUMS = ("n", "pairs", "excluded")
-_MEANS = ("abs_pearson", "mean_change", "changed")
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Originals and perturbed texts of one aspect and source, side by side: row numbers of a suite's texts."""
-
-    aspect: str
-    source: str
-    originals: Array
-    perturbed: Array
 
 
 @dataclass(frozen=True, kw_only=True)
-class InvarianceTest(PerturbedStudy[_Pairs]):
+class InvarianceTest(PerturbedStudy):
     """Does a metric keep its score when a text changes in ways that do not matter? Synonyms, typos and so on.
 
     Files are folders that `nlgauge perturb build` wrote, their `invariance.jsonl`, or files of your own with the
@@ -62,11 +42,7 @@ class InvarianceTest(PerturbedStudy[_Pairs]):
         "nlgauge study invariance suites/roc suites/wp -m ppl -m distinct --chart invariance.html",
     )
     layout: ClassVar[tuple[Column, ...]] = (
-        Column("task"),
-        Column("metric"),
-        Column("aspect"),
-        Column("source"),
-        Column("pairs"),
+        *map(Column, ("task", "metric", "aspect", "source", "pairs")),
         *with_interval("pearson", digits=3, p_value="pearson_p"),
         Column("abs_pearson", "|pearson|", digits=3),
         *with_interval("mean_change", "mean change"),
@@ -74,41 +50,34 @@ class InvarianceTest(PerturbedStudy[_Pairs]):
         Column("uninformative"),
     )
     printed: ClassVar[tuple[Column, ...]] = (PEARSON, Column("mean_change", "change", beside=True))
+    sums: ClassVar[tuple[str, ...]] = ("n", "pairs", "excluded")
+    means: ClassVar[tuple[str, ...]] = ("abs_pearson", "mean_change", "changed")
     diverging: ClassVar[bool] = False
 
-    def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[_Pairs], list[str]]:
+    def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[Group], list[str]]:
         """Pairs of each aspect and source."""
         groups = _pairs_of(texts, aspects)
         return groups, [
-            f"{group.aspect} ({group.source}) of {texts.name} has {len(group.originals)} pairs: no interval, which "
-            f"takes {FEWEST_FOR_INTERVAL}"
+            f"{group.names['aspect']} ({group.names['source']}) of {texts.name} has {group.rows.shape[1]} pairs: no "
+            f"interval, which takes {FEWEST_FOR_INTERVAL}"
             for group in groups
-            if len(group.originals) < FEWEST_FOR_INTERVAL
+            if group.rows.shape[1] < FEWEST_FOR_INTERVAL
         ]
 
-    def rows_of(
-        self, texts: Suite, one: Scored, groups: Sequence[_Pairs], stories: Array, count: int
-    ) -> tuple[list[Row], list[str]]:
-        """A metric's rows on one suite: each aspect and source, and the average of aspects for each source."""
-        rows: list[Row] = []
-        statistics: dict[tuple[int, str], Statistic] = {}
-        for place, group in enumerate(groups):
-            row, found = _moved(texts, one, group, stories)
-            rows.append(row)
-            if row["pairs"] >= FEWEST_FOR_INTERVAL and len(np.unique(stories[group.originals])) > 1:
-                statistics |= {(place, key): statistic for key, statistic in found.items()}
-        draws = add_intervals(rows, statistics, count, self)
-        notes = []
-        if flagged := [f"{row['aspect']} ({row['source']})" for row in rows if row["uninformative"]]:
-            notes.append(
-                f"{one.label} is uninformative on {texts.name}: it gives (nearly) all originals of "
-                f"{', '.join(flagged)} the same score, so that it can hardly change"
-            )
-        averages = []
-        for source in dict.fromkeys(row["source"] for row in rows):
-            mine = [place for place, row in enumerate(rows) if row["source"] == source]
-            averages.append(average_row(rows, mine, draws, self, sums=_SUMS, means=_MEANS, source=source))
-        return rows + averages, notes
+    def tested(self, texts: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+        """How far a metric moves within pairs, and the statistics to resample."""
+        row, found = _moved(texts, one, group, stories)
+        resampled = row["pairs"] >= FEWEST_FOR_INTERVAL and len(np.unique(stories[group.rows[0]])) > 1
+        return row, found if resampled else {}
+
+    def notes_on(self, texts: Suite, one: Scored, rows: Sequence[Row]) -> list[str]:
+        """Where a metric can hardly change."""
+        flagged = [f"{row['aspect']} ({row['source']})" for row in rows if row["uninformative"]]
+        told = (
+            f"{one.label} is uninformative on {texts.name}: it gives (nearly) all originals of {', '.join(flagged)} "
+            "the same score, so that it can hardly change"
+        )
+        return [told] if flagged else []
 
     def place(self, row: Row, shown: Column) -> str | None:
         """The aspect and its source; Table 7 has no averages, since correlations of different signs would cancel."""
@@ -121,7 +90,7 @@ class InvarianceTest(PerturbedStudy[_Pairs]):
         return f"Harmless changes that move a metric's scores one way (interval of r without 0): {counts}."
 
 
-def _pairs_of(suite: Suite, aspects: Sequence[str]) -> list[_Pairs]:
+def _pairs_of(suite: Suite, aspects: Sequence[str]) -> list[Group]:
     """Pairs, aligned; each must be one original and one perturbed text of the same story."""
     keys = ("aspect", "source", "pair")
     rows = suite.texts.select(*keys, "story", "label").with_row_index("row")
@@ -139,27 +108,24 @@ def _pairs_of(suite: Suite, aspects: Sequence[str]) -> list[_Pairs]:
         )
     first, second = (rows.filter(pl.col("label") == label).select(*keys, "row") for label in (1, 0))
     aligned = first.join(second, on=keys, suffix="_perturbed", maintain_order="left")
-    sources = aligned["source"].unique().sort(descending=False).to_list()
-    ordered = sorted(sources, key=lambda source: (source != "human", source))
+    ordered = sorted(aligned["source"].unique(), key=lambda source: (source != "human", source))
     found = []
     for aspect in (aspect for aspect in aspects if aspect in suite.aspects):
         for source in ordered:
             mine = aligned.filter((pl.col("aspect") == aspect) & (pl.col("source") == source))
             if mine.height:
-                found.append(_Pairs(aspect, source, mine["row"].to_numpy(), mine["row_perturbed"].to_numpy()))
+                found.append(Group({"aspect": aspect, "source": source}, mine["row", "row_perturbed"].to_numpy().T))
     return found
 
 
-def _moved(suite: Suite, one: Scored, group: _Pairs, stories: Array) -> tuple[Row, dict[str, Statistic]]:
-    """How far a metric moves within pairs, and the statistics to resample."""
-    before, after = one.values[group.originals], one.values[group.perturbed]
+def _moved(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+    before, after = one.values[group.rows]
     known = ~(np.isnan(before) | np.isnan(after))
-    before, after, own = before[known], after[known], stories[group.originals[known]]
+    before, after, own = before[known], after[known], stories[group.rows[0][known]]
     row: Row = {
         "task": suite.name,
         "metric": one.label,
-        "aspect": group.aspect,
-        "source": group.source,
+        **group.names,
         "n": 2 * len(before),
         "pairs": len(before),
         "excluded": len(known) - len(before),

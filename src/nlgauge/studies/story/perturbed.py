@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,12 @@ from nlgauge.studies.story.suites import AVERAGE, Part, Suite, chosen_aspects, r
 from nlgauge.studies.tasks import columns_option, measure, metrics_option, names_option
 
 PEARSON = Column("pearson", "r", 3, beside=True, p_value="pearson_p")
-G = TypeVar("G")
+_IN_AVERAGES = ("task", "metric", "source", "signature")
+_WHAT_IS_BETTER = {
+    Direction.MORE_DIVERSE: "measures diversity: more diverse counts as better here",
+    Direction.LESS_DIVERSE: "falls with diversity and was negated: more diverse counts as better here",
+    Direction.WORSE: "was negated, since higher is worse there",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +59,65 @@ class SuiteOptions(Options):
         check_that(self.limit is None or self.limit >= 2, "limit", self.limit, "at least 2 texts per aspect")
 
 
+@dataclass(frozen=True)
+class Group:
+    """Texts that are tested together: what their row calls them, and which texts of a suite they are.
+
+    Of pairs, `rows` has two lines: the originals, and the perturbed text of each.
+    """
+
+    names: Row
+    rows: Array
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A metric on every text of a suite, and on the story that each was made from; NaN where it has no value.
+
+    Higher is better.
+    """
+
+    label: str
+    values: Array
+    originals: Array | None
+    signature: str
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A statistic of items, each of which belongs to a story: its value, and its value in resamples of stories."""
+
+    weighted: Weighted
+    x: Array
+    y: Array
+    stories: Array
+
+    @property
+    def value(self) -> float:
+        """The statistic of the items as they are."""
+        return float(self.weighted(self.x, self.y, np.ones((1, len(self.x))))[0])
+
+
 @dataclass(frozen=True, kw_only=True)
-class PerturbedStudy(Inference, SuiteOptions, Study, Generic[G]):
+class PerturbedStudy(Inference, SuiteOptions, Study):
     """Rows of metrics and aspects on one or several suites, and tables of each corpus as the paper prints them.
 
-    `printed` are the values of these tables; the chart has the last of them.
+    `printed` are the values of these tables; the chart has the last of them. `sums` and `means` are the columns that
+    the row of the average has as sums and as means over aspects.
     """
 
     files: ClassVar[str] = "Folders that `nlgauge perturb build` wrote, or their files; several are several tasks."
     part: ClassVar[Part]
     printed: ClassVar[tuple[Column, ...]]
+    sums: ClassVar[tuple[str, ...]]
+    means: ClassVar[tuple[str, ...]]
     diverging: ClassVar[bool]
     aspect: ClassVar[str] = "fluency"
 
     def compute(self, data: StudyData) -> Result:
         """Every metric on every aspect of every suite."""
         data.check_reading("input_format")
-        made, notes = metrics_for(self.metrics, self.columns)
+        made, notes = _metrics_for(self.metrics, self.columns)
         whole = read_suites(data.inputs, self.part, self.tasks, data.reading.input_format)
         suites = [suite.limited(self.limit, self.seed) for suite in whole]
         wanted = chosen_aspects(suites, self.aspects)
@@ -81,30 +128,68 @@ class PerturbedStudy(Inference, SuiteOptions, Study, Generic[G]):
                 notes.append(f"{suite.name} has none of the aspects {', '.join(wanted)}")
                 continue
             groups, told = self.groups_of(texts, wanted)
-            scored = score_suite(texts, made, self.columns, progress=data.running.progress)
-            notes += told + notes_on_missing(texts, scored)
+            scored = _score_suite(texts, made, self.columns, progress=data.running.progress)
+            notes += told + _notes_on_missing(texts, scored)
             for one in scored:
-                found, told = self.rows_of(texts, one, groups, stories, suite.story_count)
+                found = self._rows(texts, one, groups, stories, suite.story_count)
                 rows += found
-                notes += told
+                notes += self.notes_on(texts, one, found)
         notes.append("intervals resample stories; p-values take texts as independent, also those of one story")
         notes += [f"{suite.name} was made by {suite.made_by}" for suite in suites if suite.made_by]
         facts = {"suites": "/".join(f"{suite.name}@{suite.digest}" for suite in whole), "units": "stories"}
         return Result(self, rows, tuple(notes), facts)
 
     @abstractmethod
-    def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[G], list[str]]:
+    def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[Group], list[str]]:
         """Texts that are tested together, and notes about them."""
 
     @abstractmethod
-    def rows_of(
-        self, texts: Suite, one: Scored, groups: Sequence[G], stories: Array, count: int
-    ) -> tuple[list[Row], list[str]]:
-        """A metric's rows on one suite, and notes; `stories` has each text's story among `count`."""
+    def tested(self, texts: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+        """The row of a metric on a group, and by key the statistics that get an interval; `stories` has each text's."""
+
+    @abstractmethod
+    def notes_on(self, texts: Suite, one: Scored, rows: Sequence[Row]) -> list[str]:
+        """Notes about a metric's rows on one suite."""
 
     @abstractmethod
     def place(self, row: Row, shown: Column) -> str | None:
         """The column of the paper's table that a row belongs to, if any."""
+
+    def _rows(self, texts: Suite, one: Scored, groups: Sequence[Group], stories: Array, count: int) -> list[Row]:
+        """A metric's rows on one suite: each group, and the average of aspects, for each source where there are some.
+
+        A resample of the `count` stories is the same for all statistics, so that averages have intervals, too.
+        """
+        tested = [self.tested(texts, one, group, stories) for group in groups]
+        rows = [row for row, _ in tested]
+        found = {(place, key): one for place, (_, some) in enumerate(tested) for key, one in some.items()}
+        blocks: dict[tuple[int, str], list[Array]] = {at: [] for at in found}
+        for counts in resample_weights(count, self.resamples, self.seed):
+            for at, statistic in found.items():
+                blocks[at].append(statistic.weighted(statistic.x, statistic.y, counts[:, statistic.stories]))
+        draws = {at: np.concatenate(parts) for at, parts in blocks.items()}
+        for (place, key), values in draws.items():
+            rows[place][f"{key}_ci"] = pair(percentiles(values, self.level))
+        places: dict[Any, list[int]] = {}
+        for place, row in enumerate(rows):
+            if row.get("rule") is None:
+                places.setdefault(row.get("source"), []).append(place)
+        return rows + [self._average(rows, some, draws) for some in places.values()]
+
+    def _average(self, rows: Sequence[Row], places: Sequence[int], draws: Mapping[tuple[int, str], Array]) -> Row:
+        """The row of the means over aspects, of the rows at some places; aspects without a value have no part in it."""
+        first = rows[places[0]]
+        average = {key: first[key] if key in _IN_AVERAGES else None for key in first} | {"aspect": AVERAGE}
+        average |= {key: sum(rows[place][key] for place in places) for key in self.sums}
+        for key in self.means:
+            known = [place for place in places if rows[place][key] is not None]
+            if not known:
+                continue
+            average[key] = float(np.mean([rows[place][key] for place in known]))
+            if all((place, key) in draws for place in known):
+                drawn = np.mean([draws[place, key] for place in known], axis=0)
+                average[f"{key}_ci"] = pair(percentiles(drawn, self.level))
+        return average
 
     def views(self, result: Result) -> Sequence[View]:
         """The tables of each corpus, then all rows."""
@@ -121,7 +206,7 @@ class PerturbedStudy(Inference, SuiteOptions, Study, Generic[G]):
         shown = self.printed[-1]
         tables = [self._table(result, task, shown) for task in result.tasks]
         found = [abs(row[shown.key]) for table in tables for row in table.rows if row[shown.key] is not None]
-        return alt.vconcat(*(heat_map(table, shown, max(found, default=1.0), self.diverging) for table in tables))
+        return alt.vconcat(*(_heat_map(table, shown, max(found, default=1.0), self.diverging) for table in tables))
 
 
 def counted(result: Result, holds: Callable[[Row], bool]) -> str:
@@ -137,24 +222,14 @@ def counted(result: Result, holds: Callable[[Row], bool]) -> str:
     return "; ".join(parts)
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A metric on every text of a suite, and on the story that each was made from; NaN where it has no value.
-
-    Higher is better.
-    """
-
-    label: str
-    values: Array
-    originals: Array | None
-    signature: str
-
-
-def score_suite(
+def _score_suite(
     suite: Suite, metrics: Sequence[Metric], columns: Sequence[str], *, progress: bool = False
 ) -> list[Scored]:
     """Every metric on a suite: each distinct pair of context and text is scored once. Columns are taken as they are."""
-    stories, own = _stories_used(suite)
+    stories, own = suite.stories, None
+    if stories is not None:  # in the order of their ids, so that a story's rank is its place
+        stories = stories.filter(pl.col("id").is_in(suite.texts["story"].unique().to_list()))
+        own = suite.texts["story"].rank("dense").to_numpy().astype(np.int64) - 1
     frames = [suite.texts] if stories is None else [suite.texts, stories]
     found: list[Scored] = []
     if metrics:
@@ -180,21 +255,12 @@ def score_suite(
     return found
 
 
-def _stories_used(suite: Suite) -> tuple[pl.DataFrame | None, Array | None]:
-    """The stories that texts were made from, and which of them is each text's own."""
-    if suite.stories is None:
-        return None, None
-    used = suite.stories.filter(pl.col("id").is_in(suite.texts["story"].unique().to_list()))
-    places = {id: place for place, id in enumerate(used["id"].to_list())}
-    return used, np.array([places[story] for story in suite.texts["story"].to_list()])
-
-
 def _contexts(frame: pl.DataFrame) -> list[str]:
     """One per text; empty where there is none."""
     return frame["context"].fill_null("").to_list() if "context" in frame.columns else [""] * frame.height
 
 
-def metrics_for(specs: Sequence[str | Metric], columns: Sequence[str]) -> tuple[list[Metric], list[str]]:
+def _metrics_for(specs: Sequence[str | Metric], columns: Sequence[str]) -> tuple[list[Metric], list[str]]:
     """The metrics, and notes on what counts as better: a study of quality needs a direction of every metric."""
     if not specs and not columns:
         raise OptionError(
@@ -202,98 +268,23 @@ def metrics_for(specs: Sequence[str | Metric], columns: Sequence[str]) -> tuple[
             f"{argument('columns', 'COL')}"
         )
     made: list[Metric] = create_metrics(specs)
-    notes = []
-    for one in made:
-        if one.direction is Direction.MORE_DIVERSE:
-            notes.append(f"{one.label} measures diversity: more diverse counts as better here")
-        elif one.direction is Direction.LESS_DIVERSE:
-            notes.append(f"{one.label} falls with diversity and was negated: more diverse counts as better here")
-        elif one.direction is Direction.WORSE:
-            notes.append(f"{one.label} was negated, since higher is worse there")
+    notes = [f"{one.label} {_WHAT_IS_BETTER[one.direction]}" for one in made if one.direction in _WHAT_IS_BETTER]
     if columns:
         notes.append(f"higher counts as better in columns of the file: {', '.join(columns)}")
     return made, notes
 
 
-def notes_on_missing(suite: Suite, scored: Iterable[Scored]) -> list[str]:
+def _notes_on_missing(suite: Suite, scored: Sequence[Scored]) -> list[str]:
     """Which metrics have no value on how many texts."""
-    notes = []
-    for one in scored:
-        missing = np.flatnonzero(np.isnan(one.values))
-        if len(missing):
-            example = suite.texts["id"][int(missing[0])]
-            notes.append(
-                f"{one.label} has no value on {len(missing)} of {len(one.values)} texts of {suite.name}, such as "
-                f"'{example}'; they are left out"
-            )
-    return notes
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A statistic of items, each of which belongs to a story: its value, and its value in resamples of stories."""
-
-    weighted: Weighted
-    x: Array
-    y: Array
-    stories: Array
-
-    @property
-    def value(self) -> float:
-        """The statistic of the items as they are."""
-        return float(self.weighted(self.x, self.y, np.ones((1, len(self.x))))[0])
-
-
-def resampled_by_story(statistics: Sequence[Statistic], stories: int, using: Inference) -> list[Array]:
-    """Each statistic in resamples of all stories of a suite: texts of one story are not independent.
-
-    A resample is the same for all statistics, so that means over aspects have intervals, too.
-    """
-    if not statistics:
-        return []
-    blocks = [
-        [one.weighted(one.x, one.y, counts[:, one.stories]) for one in statistics]
-        for counts in resample_weights(stories, using.resamples, using.seed)
+    return [
+        f"{one.label} has no value on {len(missing)} of {len(one.values)} texts of {suite.name}, such as "
+        f"'{suite.texts['id'][int(missing[0])]}'; they are left out"
+        for one in scored
+        if len(missing := np.flatnonzero(np.isnan(one.values)))
     ]
-    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
-def add_intervals(
-    rows: Sequence[Row], statistics: Mapping[tuple[int, str], Statistic], stories: int, using: Inference
-) -> dict[tuple[int, str], Array]:
-    """Fill in the intervals of rows from resamples of stories, and return these; statistics are by row and key."""
-    drawn = resampled_by_story(list(statistics.values()), stories, using)
-    draws = dict(zip(statistics, drawn, strict=True))
-    for (place, key), values in draws.items():
-        rows[place][f"{key}_ci"] = pair(percentiles(values, using.level))
-    return draws
-
-
-def average_row(
-    rows: Sequence[Row],
-    places: Sequence[int],
-    draws: Mapping[tuple[int, str], Array],
-    using: Inference,
-    *,
-    sums: Sequence[str],
-    means: Sequence[str],
-    **names: str,
-) -> Row:
-    """The row of the means over aspects, of the rows at some places; aspects without a value have no part in it."""
-    average: Row = dict.fromkeys(rows[0]) | {key: rows[0][key] for key in ("task", "metric", "signature")}
-    average |= {"aspect": AVERAGE, **names} | {key: sum(rows[place][key] for place in places) for key in sums}
-    for key in means:
-        known = [place for place in places if rows[place][key] is not None]
-        if not known:
-            continue
-        average[key] = float(np.mean([rows[place][key] for place in known]))
-        if all((place, key) in draws for place in known):
-            drawn = np.mean([draws[place, key] for place in known], axis=0)
-            average[f"{key}_ci"] = pair(percentiles(drawn, using.level))
-    return average
-
-
-def heat_map(table: View, shown: Column, largest: float, diverging: bool) -> Any:
+def _heat_map(table: View, shown: Column, largest: float, diverging: bool) -> Any:
     """Cells coloured up to `largest`; a diverging scale has its middle at 0."""
     largest = largest or 1.0
     cells = [
