@@ -11,8 +11,7 @@ import pytest
 from tests.conftest import ROOT
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
-# Rooms that are being rewritten; to be emptied.
-UNFINISHED = (*("src/nlgauge/scoring/", "src/nlgauge/configured.py", "src/nlgauge/engine/running.py"),)
+OLD_NAMES = {("src/nlgauge/configured.py", "ratings_a_set")}  # an option that still works under this name
 
 
 def banned() -> list[tuple[str, str]]:
@@ -43,9 +42,7 @@ def test_the_glossary_lists_phrases_with_what_to_write_instead() -> None:
 def test_no_banned_phrase_occurs(pattern: str, instead: str) -> None:
     expression, found = re.compile(pattern), []
     for name in checked_files():
-        if name.startswith(UNFINISHED):
-            continue
         for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), start=1):
-            if match := expression.search(line):
+            if (match := expression.search(line)) and (name, match[0]) not in OLD_NAMES:
                 found.append(f"{name}:{number}: '{match[0]}'; write: {instead}")
     assert not found, "\n".join(found)

@@ -174,7 +174,7 @@ def _by_new_names(
         if new not in known:
             raise UnknownName.among(kind, name, [*known, *also])
         if new != name:
-            text = f"{name}= is called {new}= now; the old name goes with the next release"
+            text = f"{name}= is called {new}= now; the next release has no old name"
             warnings.warn(text, FutureWarning, stacklevel=4)
             if new in given:
                 raise OptionError(f"{argument(new)} is given under its old name '{name}' too; expected it once")

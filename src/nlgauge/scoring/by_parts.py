@@ -139,7 +139,7 @@ def chosen_part_bytes(sources: Sequence[Source], metrics: Sequence[Metric], runn
 def part_bytes_for(metrics: Sequence[Metric], size: int) -> int:
     """How much of an input is one part, where nobody says it: so much that all workers have some, little for models.
 
-    It does not depend on the number of workers, so that a run can go on with another one.
+    It does not depend on the number of workers, so that a run can continue with another one.
     """
     parts, fewest = _PARTS, _FEWEST_BYTES
     if any(metric.costly for metric in metrics):

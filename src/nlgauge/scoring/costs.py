@@ -70,7 +70,7 @@ class Plan:
     counted: bool
     sampled_texts: int
     fixed_seconds: float
-    seconds_a_text: float
+    seconds_per_text: float
     seconds: dict[int, Estimate]
     memory_bytes: int
     scratch_bytes: int
@@ -88,7 +88,7 @@ class Plan:
             "bytes": self.bytes_on_disk,
             "sampled_texts": self.sampled_texts,
             "fixed_seconds": self.fixed_seconds,
-            "seconds_a_text": self.seconds_a_text,
+            "seconds_per_text": self.seconds_per_text,
             "seconds": {str(workers): spent.to_dict() for workers, spent in self.seconds.items()},
             "memory_bytes": self.memory_bytes,
             "scratch_bytes": self.scratch_bytes,

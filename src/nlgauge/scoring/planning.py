@@ -1,7 +1,7 @@
 """What scoring will cost, from a sample: time, memory, disk and work for models, before anything is started.
 
 The sample goes through the code that a run goes through, so that nothing has to be known of a metric here. Nothing that
-earlier runs remember is counted on: models work afresh on the sample.
+earlier runs remember is counted on: models work on the sample as in a first run.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def plan(sources: Sequence[Source], metrics: Sequence[Metric], options: PlanOpti
 
 @contextmanager
 def _no_memory_of_models(scratch: Scratch) -> Iterator[None]:
-    """Let models begin afresh, with an empty cache in the scratch folder."""
+    """Let models start from an empty cache in the scratch folder."""
     before = os.environ.get(_WITHOUT_CACHE)
     os.environ[_WITHOUT_CACHE] = str(scratch.folder / "cache")
     try:
@@ -159,7 +159,7 @@ class _Trial:
             counted=self._sample.whole,
             sampled_texts=self._texts,
             fixed_seconds=fixed,
-            seconds_a_text=rate.value + finishing_rate,
+            seconds_per_text=rate.value + finishing_rate,
             seconds=times,
             memory_bytes=memory,
             scratch_bytes=disk,
@@ -213,7 +213,7 @@ class _Trial:
         return timed.seconds / timed.texts
 
     def _forget(self) -> None:
-        """Begin again, as if nothing of the sample had been seen."""
+        """Start as if nothing of the sample had been seen."""
         self._merged, self._texts = {}, 0
         for file in self._stores():
             with closing(sqlite3.connect(file)) as database, database:
@@ -262,10 +262,10 @@ class _Trial:
         at_once = min(texts, self._texts_at_once(texts, spilled / self._texts))
         return all_kept, spilled * (at_once / self._texts) ** power * texts / at_once
 
-    def _texts_at_once(self, texts: float, bytes_a_text: float) -> float:
+    def _texts_at_once(self, texts: float, bytes_per_text: float) -> float:
         """How many texts' n-grams are written together: those of a part, of a chunk, or of what memory may hold."""
         if not self._options.by_parts and self._options.workers == 1:
-            return max(1.0, self._options.memory_bytes / bytes_a_text)
+            return max(1.0, self._options.memory_bytes / bytes_per_text)
         on_disk = self._sample.bytes_on_disk
         size = self._options.chunk_bytes
         if self._options.by_parts:

@@ -142,7 +142,7 @@ def _source(entry: str | Path | Source, reading: Reading, extras: tuple[str, ...
 
 
 def file_names(paths: list[str]) -> list[str]:
-    """File names without their endings, or whole paths where those are not enough to tell files apart."""
+    """File names without their endings, or whole paths where those do not distinguish files."""
     stems = ["stdin" if path == STDIN else short_name(path) for path in paths]
     if len(set(paths)) < len(paths):
         raise OptionError(f"duplicate file {max(paths, key=paths.count)}; several files are several systems")

@@ -1,4 +1,5 @@
-"""Permutation tests of two systems: on the same units by swapping names, on different ones by dealing units anew.
+"""Permutation tests of two systems: on the same units by swapping names, on different ones by assigning units at
+random.
 
 Where so few permutations are as extreme as the data that counting them says little, the tail is computed instead: a
 p-value that cannot fall below 1/10,001 would decide, together with a correction for many tests, what is significant.
@@ -143,11 +144,11 @@ def unpaired_permutation(
     resamples: int = PERMUTATIONS,
     seed: int = 12345,
 ) -> float:
-    """Two-sided p-value of a difference of means when units are dealt to the two systems anew.
+    """Two-sided p-value of a difference of means when units are assigned to the two systems at random.
 
     The statistic is Welch's, so that unequal spreads do not matter (Janssen 1997). A unit is a value or, with `groups`
-    (labels of both sides), all values of one side with one label. All deals are tried where there are few; where fewer
-    than 20 of a sample are as extreme as the data, the tail is Welch's.
+    (labels of both sides), all values of one side with one label. All assignments are tried where there are few; where
+    fewer than 20 of a sample are as extreme as the data, the tail is Welch's.
     """
     samples = [_units(first, groups and groups[0]), _units(second, groups and groups[1])]
     samples.sort(key=lambda one: (len(one), *one.T.ravel().tolist()))
@@ -162,17 +163,17 @@ def unpaired_permutation(
         return 1.0
     if math.comb(whole, count) <= resamples:
         every = np.array(list(combinations(range(whole), count)))
-        dealt = np.zeros((len(every), whole))
-        np.put_along_axis(dealt, every, 1.0, axis=1)
-        return float(np.mean(_welch(dealt @ moments, moments.sum(0), count, whole) >= observed))
+        assigned = np.zeros((len(every), whole))
+        np.put_along_axis(assigned, every, 1.0, axis=1)
+        return float(np.mean(_welch(assigned @ moments, moments.sum(0), count, whole) >= observed))
     rng = np.random.default_rng(seed)
     block = max(1, _CELLS_AT_ONCE // whole)
     extreme = 0
     for start in range(0, resamples, block):
         rows = min(block, resamples - start)
         keys = rng.random((rows, whole), dtype=np.float32)
-        dealt = (keys <= np.partition(keys, count - 1, axis=1)[:, count - 1 : count]).astype(np.float64)
-        extreme += int(np.count_nonzero(_welch(dealt @ moments, moments.sum(0), count, whole) >= observed))
+        assigned = (keys <= np.partition(keys, count - 1, axis=1)[:, count - 1 : count]).astype(np.float64)
+        extreme += int(np.count_nonzero(_welch(assigned @ moments, moments.sum(0), count, whole) >= observed))
     counted = (extreme + 1) / (resamples + 1)
     if extreme >= _FEW:
         return counted
