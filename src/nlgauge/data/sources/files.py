@@ -42,6 +42,16 @@ ZIP_MAGIC, PARQUET_MAGIC = b"PK\x03\x04", b"PAR1"
 ARROW_MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # a file, a stream
 
 
+@contextmanager
+def located(file: str | None = None, line: int | None = None) -> Iterator[None]:
+    """In this block, errors of data that do not say so are about this file and line."""
+    try:
+        yield
+    except DataError as error:
+        error.file, error.line = error.file or file, error.line or line
+        raise
+
+
 def display_name(path: str) -> str:
     """The name of a file in messages."""
     return "standard input" if path == STDIN else path
