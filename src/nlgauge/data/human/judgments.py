@@ -15,7 +15,7 @@ import polars as pl
 from nlgauge.data.human import judgment_layouts as layouts
 from nlgauge.data.human.judgment_layouts import HANNA_COLUMNS, TABLE_COLUMNS, Judged, Records, plain
 from nlgauge.data.plain_tables import read_cells
-from nlgauge.data.sources.files import STDIN, decode_utf8, display_name, open_bytes
+from nlgauge.data.sources.files import STDIN, decode_utf8, display_name, read_bytes
 from nlgauge.data.tables import Items, Origin, Ratings
 from nlgauge.errors import DataError, OptionError
 
@@ -65,8 +65,7 @@ def read_judgments(path: str | Path, format: str = "") -> Judgments:
     if str(path) == STDIN:
         raise OptionError("judgments from standard input; expected a file, whose content decides its format")
     name = display_name(str(path))
-    with open_bytes(str(path)) as stream:
-        data = b"".join(iter(stream.read, b""))
+    data = read_bytes(str(path))
     if not data.strip():
         raise DataError(f"the file is empty; expected {_LAYOUTS}", file=name)
     records = _json_records(data, name) if data.lstrip()[:1] in (b"{", b"[") else None

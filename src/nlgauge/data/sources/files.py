@@ -43,12 +43,12 @@ ARROW_MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # a file, a stream
 
 
 @contextmanager
-def located(file: str | None = None, line: int | None = None) -> Iterator[None]:
-    """In this block, errors of data that do not say so are about this file and line."""
+def located(file: str | None = None, line: int | None = None, column: str | None = None) -> Iterator[None]:
+    """In this block, errors of data that name no other place are about this file, line and column."""
     try:
         yield
     except DataError as error:
-        error.file, error.line = error.file or file, error.line or line
+        error.file, error.line, error.column = error.file or file, error.line or line, error.column or column
         raise
 
 
@@ -369,6 +369,12 @@ def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
         return
     with _raw(path) as raw:
         yield ByteStream(cast(BinaryIO, raw), name, block)
+
+
+def read_bytes(path: str) -> bytes:
+    """All bytes of a file, decompressed."""
+    with open_bytes(path) as stream:
+        return b"".join(iter(stream.read, b""))
 
 
 @contextmanager

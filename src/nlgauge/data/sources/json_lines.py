@@ -14,7 +14,7 @@ from nlgauge.data.sources.files import STDIN, decode_utf8, display_name
 from nlgauge.errors import DataError, argument
 
 OBJECT = msgspec.json.Decoder(dict[str, Any])
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SURROGATE_PAIR = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]\w\w")
 
@@ -25,7 +25,7 @@ def decode_chunk(chunk: Chunk, name: str) -> tuple[list[dict[str, Any]], np.ndar
         _refuse_long_lines(chunk, name)
     try:
         rows = OBJECT.decode_lines(chunk.payload)
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise _find_bad_json(chunk, name) from error
     lines = _record_lines(chunk, len(rows))
     if len(lines) != len(rows):
@@ -37,7 +37,7 @@ def decode_python(data: bytes) -> Any:
     """A value that Python's `json` wrote: as JSON, but NaN and Infinity are numbers; raises ValueError otherwise."""
     try:
         return msgspec.json.decode(data)
-    except _BAD_JSON:
+    except BAD_JSON:
         try:
             return json.loads(data)
         except RecursionError as error:
@@ -75,7 +75,7 @@ def _find_bad_json(chunk: Chunk, name: str) -> DataError:
             continue
         try:
             OBJECT.decode(line)
-        except _BAD_JSON as error:
+        except BAD_JSON as error:
             return _line_error(line, number, name, error)
     raise AssertionError("every line of a bad chunk parsed")
 
