@@ -128,7 +128,7 @@ def turn_pairs(dialogs: Dialogs, *, context_turns: int = 1, separator: str = " "
         )
     ids, contexts, texts, references, rows = [], [], [], [], []
     for row, (name, turns) in enumerate(zip(dialogs.ids, dialogs.dialogs, strict=True)):
-        said = [_marked(turn) for turn in turns] if speaker_marks else [turn.text for turn in turns]
+        said = [f"{turn.speaker}: {turn.text}" if speaker_marks and turn.speaker else turn.text for turn in turns]
         for place in range(1, len(turns)):
             ids.append(f"{name}:{place + 1}")
             contexts.append(separator.join(said[max(0, place - context_turns) : place]))
@@ -162,9 +162,9 @@ def read_pairs(
     `format` is one of dialogs, `pairs` (a table whose name tells its kind) or a kind of table (`jsonl`, `csv`, …). When
     it is not given, the name or the content tells; standard input holds dialogs. `reading` has the columns of a table.
     """
-    if format and format not in (*DIALOG_FORMATS, PAIRS, *FORMATS):
-        known = ", ".join((*DIALOG_FORMATS, PAIRS, *FORMATS))
-        raise OptionError(f"format '{format}' of dialogs or pairs; expected one of {known}")
+    known = (*DIALOG_FORMATS, PAIRS, *FORMATS)
+    if format and format not in known:
+        raise OptionError(f"format '{format}' of dialogs or pairs; expected one of {', '.join(known)}")
     if format == PAIRS or format in FORMATS or (not format and _is_table(str(path))):
         how = replace(reading or Reading(), input_format="" if format == PAIRS else format)
         items = read_items(str(path), **vars(how))
@@ -220,10 +220,6 @@ def _ids(found: Sequence[_Found]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _marked(turn: Turn) -> str:
-    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
-
-
 def _dailydialog(lines: Sequence[str]) -> Iterator[_Found]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -261,14 +257,10 @@ def _parlai_line(line: str) -> tuple[int | None, list[Turn]]:
     if match is None and not line.startswith("\t"):
         raise DataError(f"'{line.strip()[:60]}' has no number; expected a line such as: 1 prompt<TAB>reply")
     sides = (match[2] if match else line).split("\t")[:2]
-    texts = [text for side in sides if (text := _unescaped(side).strip())]
+    texts = [text for side in sides if (text := _ESCAPES.sub(_plain, side).strip())]
     if not texts:
         raise DataError("prompt and reply are empty; expected text (delete the line)")
     return (int(match[1]) if match else None), [Turn("", text) for text in texts]
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPES.sub(_plain, text) if "\\" in text else text
 
 
 def _plain(escape: re.Match[str]) -> str:

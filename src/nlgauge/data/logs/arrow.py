@@ -134,9 +134,10 @@ def _listed(path: Path, key: str) -> list[Path]:
     found = dig(value, key)
     entries = found if isinstance(found, list) else []
     names = [entry.get("filename") if isinstance(entry, dict) else entry for entry in entries]
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in names):
+    listed = [name for name in names if isinstance(name, str)]
+    if not isinstance(found, list) or len(listed) < len(names):
         raise DataError(f"has no list of names '{key}'; expected the description of a dataset")
-    for name in names:
+    for name in listed:
         if name in ("", ".", "..") or Path(name).name != name:
             raise DataError(f"names '{name}'; expected files beside it, by name alone")
-    return [path.parent / name for name in names]
+    return [path.parent / name for name in listed]

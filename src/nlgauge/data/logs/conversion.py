@@ -16,22 +16,13 @@ from typing import Any
 
 from nlgauge.data.logs import arrow, inspect_ai, lm_eval, openai_batch
 from nlgauge.data.logs.answers import Answered, Line, answer_chunks
+from nlgauge.data.sources import files
 from nlgauge.data.sources.chunks import BLANK, Chunk, first_record, line_chunks
-from nlgauge.data.sources.files import (
-    ARROW_MAGIC,
-    PARQUET_MAGIC,
-    STDIN,
-    ZIP_MAGIC,
-    check_readable,
-    display_name,
-    first_bytes,
-    is_compressed,
-    located,
-)
 from nlgauge.data.sources.json_lines import decode_python, decode_python_line
 from nlgauge.data.sources.object_stores import is_address
 from nlgauge.errors import DataError, OptionError, argument
 
+_BINARY = (files.ZIP_MAGIC, files.PARQUET_MAGIC, *files.ARROW_MAGIC)
 _LARGEST_DOCUMENT = 2 << 30
 _LONGEST_CHARACTER = 4
 _LM_EVAL_RESULTS = frozenset({"results", "versions", "config"})
@@ -41,7 +32,7 @@ _PART_OF_A_WORD = re.compile(r"[-+.\\\w]{0,9}")
 def is_outputs_folder(path: str) -> bool:
     """Whether a folder is read as a whole: results of lm-evaluation-harness, or a dataset."""
     folder = Path(path)
-    return path != STDIN and folder.is_dir() and (bool(lm_eval.sample_files(folder)) or arrow.is_dataset(folder))
+    return path != files.STDIN and folder.is_dir() and (bool(lm_eval.sample_files(folder)) or arrow.is_dataset(folder))
 
 
 def record_chunks(path: str, size: int, asked_in: str = "") -> Iterator[Chunk]:
@@ -49,7 +40,7 @@ def record_chunks(path: str, size: int, asked_in: str = "") -> Iterator[Chunk]:
 
     `asked_in` names the input of an OpenAI batch, which has the contexts.
     """
-    with located(display_name(path)):
+    with files.located(files.display_name(path)):
         converted = _converted(path, size)
         if converted is None:
             yield from _line_chunks(path, size, asked_in)
@@ -63,8 +54,8 @@ def is_plain_lines(path: str) -> bool:
 
     The first record decides, as when the whole file is read.
     """
-    magic = first_bytes(path)
-    if is_outputs_folder(path) or is_compressed(path) or magic.startswith((ZIP_MAGIC, PARQUET_MAGIC, *ARROW_MAGIC)):
+    magic = files.first_bytes(path)
+    if is_outputs_folder(path) or files.is_compressed(path) or magic.startswith(_BINARY):
         return False
     header = first_record(path)
     record = _decoded(header)
@@ -76,13 +67,13 @@ def _converted(path: str, size: int) -> Iterator[Chunk] | None:
     """The chunks of a folder or a binary file; None for a file of lines."""
     if is_outputs_folder(path):
         return _folder_chunks(Path(path), size)
-    check_readable(path)
-    magic = first_bytes(path)
-    if is_address(path) and magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)):
+    files.check_readable(path)
+    magic = files.first_bytes(path)
+    if is_address(path) and magic.startswith((files.ZIP_MAGIC, *files.ARROW_MAGIC)):
         raise DataError("is a log or an Arrow file; expected JSON lines or Parquet: copy it to this machine")
-    if magic.startswith(ZIP_MAGIC):
+    if magic.startswith(files.ZIP_MAGIC):
         return answer_chunks(inspect_ai.read_archive(path), size, path)
-    if magic.startswith(ARROW_MAGIC):
+    if magic.startswith(files.ARROW_MAGIC):
         return arrow.table_chunks([Path(path)], size, Path(path).stat().st_size)
     return None
 
@@ -92,11 +83,14 @@ def _line_chunks(path: str, size: int, asked_in: str) -> Iterator[Chunk]:
     first = next(chunks, None)
     if first is None:
         return
-    name, whole, record = display_name(path), chain([first], chunks), _decoded(first.header)
-    if first.payload.startswith((ZIP_MAGIC, PARQUET_MAGIC, *ARROW_MAGIC)):
+    name, whole, record = files.display_name(path), chain([first], chunks), _decoded(first.header)
+    if first.payload.startswith(_BINARY):
         raise DataError("holds a binary file; expected JSON lines: give the name of the file")
     if openai_batch.is_output(record):
-        prompts = _prompts(asked_in) if asked_in else None
+        prompts = None
+        if asked_in:
+            with files.located(asked_in):
+                prompts = openai_batch.read_prompts(_lines(line_chunks(asked_in, size), asked_in))
         yield from answer_chunks(openai_batch.read_output(_lines(whole, name), prompts, asked_in), size, path)
         return
     _refuse_companion(path, asked_in)
@@ -126,7 +120,7 @@ def _folder_chunks(folder: Path, size: int) -> Iterator[Chunk]:
 
 
 def _samples(path: str, size: int) -> list[Answered]:
-    with located(path):
+    with files.located(path):
         return lm_eval.read_samples(_lines(line_chunks(path, size), path))
 
 
@@ -213,14 +207,9 @@ def _no_records(document: Any) -> DataError:
     )
 
 
-def _prompts(path: str) -> dict[str, str | None]:
-    with located(path):
-        return openai_batch.read_prompts(_lines(line_chunks(path, 1 << 20), path))
-
-
 def _refuse_companion(path: str, asked_in: str) -> None:
     if asked_in:
         raise OptionError(
-            f"{display_name(path)} is read as jsonl; {argument('aligned', f'context={asked_in}')} requires plain "
+            f"{files.display_name(path)} is read as jsonl; {argument('aligned', f'context={asked_in}')} requires plain "
             "text, or the output of an OpenAI batch, whose input it names"
         )

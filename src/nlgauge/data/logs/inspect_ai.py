@@ -30,8 +30,9 @@ def read_document(document: Mapping[str, Any]) -> list[Answered]:
     """The samples of a `.json` log."""
     samples = document.get("samples")
     _check_finished(document)
-    whole = isinstance(samples, list) and all(isinstance(sample, dict) for sample in samples)
-    return _answers(samples if whole else [], document)
+    if not isinstance(samples, list) or not all(isinstance(sample, dict) for sample in samples):
+        samples = []
+    return _answers(samples, document)
 
 
 def read_archive(path: str) -> list[Answered]:

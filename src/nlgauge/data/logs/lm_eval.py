@@ -61,9 +61,7 @@ def folder_answers(files: Iterable[tuple[Path, list[Answered]]]) -> Iterator[Ans
     """Answers to several tasks, by several models: document ids are `task/number`, systems the names of models."""
     taken: dict[tuple[str, str], Path] = {}
     for path, answers in files:
-        named = _FILE.fullmatch(path.name)
-        task = named["task"] if named else path.stem
-        model = _model(path, named["time"] if named else None)
+        task, model = _FILE.sub(r"\g<task>", path.name), _model(path)
         if (model, task) in taken:
             raise DataError(
                 f"holds two runs of task '{task}' by '{model}' ({taken[model, task].name}, {path.name}); expected one: "
@@ -75,27 +73,25 @@ def folder_answers(files: Iterable[tuple[Path, list[Answered]]]) -> Iterator[Ans
 
 def with_model(answers: list[Answered], path: str) -> list[Answered]:
     """Answers of one log with the name of their model, if the file name has the tool's form."""
-    named = _FILE.fullmatch(Path(path).name)
-    if not named:
+    if not _FILE.fullmatch(Path(path).name):
         return answers
-    model = _model(Path(path), named["time"])
+    model = _model(Path(path))
     return [replace(one, system=model) for one in answers]
 
 
-def _model(path: Path, time: str | None) -> str:
+def _model(path: Path) -> str:
     """The model's name from the results beside a sample log, else the name of its folder."""
+    time = _FILE.sub(r"\g<time>", path.name)
     results = path.parent / f"results_{time}.json"
+    name = None
     if time and results.is_file():
         try:
-            summary = decode_python(results.read_bytes())
+            name = dig(decode_python(results.read_bytes()), "model_name")
         except (ValueError, OSError) as error:
             raise DataError(
                 f"cannot be read ({error}); expected the results of a run: repair or remove it", file=str(results)
             ) from error
-        name = dig(summary, "model_name")
-        if isinstance(name, str) and name:
-            return name
-    return path.resolve().parent.name
+    return name if isinstance(name, str) and name else path.resolve().parent.name
 
 
 def _prompt(record: Mapping[str, Any]) -> str | None:
