@@ -47,10 +47,9 @@ class Assembly:
         """Columns as a table; `lines` has the place of each row in its file."""
         layout = self.reading.resolve(list(data), self.name)
         origin = Origin(self.name, lines, layout.parts)
-        if self.extras != "all":
-            for name in self.extras:
-                if name not in data:
-                    raise no_such_column(name, data, file=self.name, option="column")
+        for name in () if self.extras == "all" else self.extras:
+            if name not in data:
+                raise no_such_column(name, data, file=self.name, option="column")
         common: dict[str, Any] = {
             "ids": data[layout.id] if layout.id else None,
             "contexts": data[layout.context] if layout.context else None,
@@ -63,8 +62,7 @@ class Assembly:
             return Items.of(data[layout.text], references=references, column=layout.text, **common)
         if layout.responses:
             return ResponseSets.of(data[layout.responses], column=layout.responses, **common)
-        sets = _gather_wide(data, layout, origin, self.is_csv)
-        return ResponseSets.of(sets, column=layout.wide[0], **common)
+        return ResponseSets.of(self._gather_wide(data, layout.wide, origin), column=layout.wide[0], **common)
 
     def split_references(self, values: Iterable[str | None]) -> list[list[str]]:
         """One reference per value, or several with the separator between them."""
@@ -86,7 +84,7 @@ class Assembly:
             found: list[list[Any]] = [_without_empty_end(row, "" if self.is_csv else None) for row in rows]
         elif layout.references is None:
             return None
-        elif self.is_csv or layout.references_separator:
+        elif self.is_csv or self.reading.references_separator:
             require_texts(data[layout.references], origin, "references", allow_null=True)
             found = self.split_references(data[layout.references])
         else:
@@ -95,6 +93,26 @@ class Assembly:
         ids = data[layout.id] if layout.id else range(len(found)) if origin.lines is None else origin.lines
         refuse_bare(found, ids, origin, layout.references or layout.wide_references[0])
         return found
+
+    def _gather_wide(self, data: Mapping[str, list[Any]], wide: Sequence[str], origin: Origin) -> list[list[Any]]:
+        if not self.is_csv:
+            for name in wide:
+                require_texts(data[name], origin, name, allow_null=True)
+        sets = [list(row) for row in zip(*(data[name] for name in wide), strict=True)]
+        empty, meaning = "" if self.is_csv else None, self.reading.empty_cells
+        if self.is_csv and meaning == "keep":
+            return sets
+        if meaning == "drop":
+            return [[response for response in responses if response != empty] for responses in sets]
+        bad = next((row for row, responses in enumerate(sets) if empty in responses), None)
+        if bad is None:
+            return sets
+        drop = argument("empty_cells", "drop")
+        message = f"ragged row: this response is missing; expected {len(wide)} (or {drop})"
+        if self.is_csv:
+            keep = argument("empty_cells", "keep")
+            message = f"the cell is empty, which may be an empty response or none; say which with {keep} or {drop}"
+        raise origin.error(bad, message, wide[sets[bad].index(empty)])
 
 
 def by_system(sets: ResponseSets) -> dict[str, ResponseSets]:
@@ -125,34 +143,6 @@ def refuse_bare(references: list[list[Any]], ids: Any, origin: Origin, column: s
     if bare is not None:
         way_out = f"; to read the file without references: {argument('references', repr(''))}" if column else ""
         raise origin.error(bare, f"item '{ids[bare]}' has no reference; expected at least one{way_out}", column)
-
-
-def _gather_wide(data: Mapping[str, list[Any]], layout: Layout, origin: Origin, is_csv: bool) -> list[list[Any]]:
-    columns = [data[name] for name in layout.wide]
-    if not is_csv:
-        for name in layout.wide:
-            require_texts(data[name], origin, name, allow_null=True)
-    sets = [list(row) for row in zip(*columns, strict=True)]
-    empty = "" if is_csv else None
-    for row, responses in enumerate(sets):
-        if empty not in responses:
-            continue
-        if is_csv and layout.empty_cells == "keep":
-            continue
-        if layout.empty_cells == "drop":
-            sets[row] = [response for response in responses if response != empty]
-            continue
-        column = layout.wide[responses.index(empty)]
-        if is_csv:
-            message = (
-                f"the cell is empty, which may be an empty response or none; say which with "
-                f"{argument('empty_cells', 'keep')} or {argument('empty_cells', 'drop')}"
-            )
-        else:
-            drop = argument("empty_cells", "drop")
-            message = f"ragged row: this response is missing; expected {len(columns)} (or {drop})"
-        raise origin.error(row, message, column)
-    return sets
 
 
 def _without_empty_end(cells: Sequence[Any], empty: str | None) -> list[Any]:

@@ -13,9 +13,8 @@ from nlgauge.data.roles import find_column, no_such_column
 from nlgauge.data.sources.files import FORMATS
 from nlgauge.errors import DataError, OptionError, argument
 
-Kind = Literal["sets", "items"]
 EmptyCells = Literal["error", "keep", "drop"]
-_WIDE = re.compile(r"(?P<prefix>.*?)[_-]?(?P<number>\d+)$")
+WIDE = re.compile(r"(?P<prefix>.*?)[_-]?(?P<number>\d+)$")
 _ROLES = ("responses", "text", "id", "context", "system", "references")
 _COMPANIONS = ("context", "references")
 
@@ -91,8 +90,7 @@ class Reading(Options):
     @property
     def given(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
-        values = {one.name: (getattr(self, one.name), one.default) for one in options_of(type(self))}
-        return {name: value for name, (value, default) in values.items() if value != default}
+        return {one.name: value for one in options_of(type(self)) if (value := getattr(self, one.name)) != one.default}
 
     def check_in_memory(self, *allowed: str) -> None:
         """Refuse options that say nothing about data in memory."""
@@ -123,23 +121,15 @@ class Reading(Options):
         references, wide_references = (
             self._references(names, file) if text else (self._find("references", names, file), ())
         )
+        others = {part: self._find(part, names, file) for part in ("id", "context", "system")}
         return Layout(
-            kind="items" if text else "sets",
             responses=responses,
             wide=wide,
             text=text,
-            id=self._find("id", names, file),
-            context=self._find("context", names, file),
-            system=self._find("system", names, file),
             references=references,
             wide_references=wide_references,
-            references_separator=self.references_separator,
-            empty_cells=self.empty_cells,
+            **others,
         )
-
-    def names_systems(self, names: Sequence[str]) -> bool:
-        """Whether one of these columns says which system a record comes from."""
-        return self.system in names if self.system else self._find("system", names, None) is not None
 
     def _find(self, part: str, names: Sequence[str], file: str | None) -> str | None:
         return find_column(names, part, getattr(self, part), file=file)
@@ -170,16 +160,22 @@ class Reading(Options):
         return single, wide
 
 
-def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[str, ...]:
-    """The columns `prefix_0 … prefix_k` in numeric order; a gap in the numbers is an error."""
-    numbered: dict[int, str] = {}
+def numbered_columns(names: Sequence[str], prefix: str, file: str | None) -> dict[int, str]:
+    """The columns `prefix_0, prefix_1, …` by their number."""
+    found: dict[int, str] = {}
     for name in names:
-        match = _WIDE.fullmatch(name)
+        match = WIDE.fullmatch(name)
         if match and match["prefix"] == prefix.rstrip("_-"):
             number = int(match["number"])
-            if number in numbered:
-                raise DataError(f"has the same number as '{numbered[number]}'", file=file, column=name)
-            numbered[number] = name
+            if number in found:
+                raise DataError(f"has the same number as '{found[number]}'", file=file, column=name)
+            found[number] = name
+    return found
+
+
+def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[str, ...]:
+    """The columns `prefix_0 … prefix_k` in numeric order; a gap in the numbers is an error."""
+    numbered = numbered_columns(names, prefix, file)
     order = sorted(numbered)
     if order and order != list(range(order[0], order[0] + len(order))):
         missing = min(set(range(order[0], order[-1])) - set(order))
@@ -191,7 +187,7 @@ def _numbered(names: Sequence[str]) -> str:
     """Which columns look like responses, several with one prefix; nothing when none or several kinds do."""
     found: dict[str, list[str]] = {}
     for name in names:
-        if (match := _WIDE.fullmatch(name)) and match["prefix"]:
+        if (match := WIDE.fullmatch(name)) and match["prefix"]:
             found.setdefault(match["prefix"], []).append(name)
     kinds = [(prefix, columns) for prefix, columns in found.items() if len(columns) > 1]
     if len(kinds) != 1:
@@ -204,7 +200,6 @@ def _numbered(names: Sequence[str]) -> str:
 class Layout:
     """The columns of one file, found."""
 
-    kind: Kind
     responses: str | None
     wide: tuple[str, ...]
     text: str | None
@@ -213,8 +208,6 @@ class Layout:
     system: str | None
     references: str | None
     wide_references: tuple[str, ...]
-    references_separator: str
-    empty_cells: EmptyCells
 
     @property
     def claimed(self) -> frozenset[str]:

@@ -11,11 +11,14 @@ import json
 import os
 import sys
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+import msgspec
 
 from nlgauge.errors import DataError, UnknownName, argument
 
@@ -91,20 +94,14 @@ class FileCheck:
 
 
 @cache
-def _datasets() -> tuple[Dataset, ...]:
-    table = tomllib.loads((resources.files("nlgauge.data") / "datasets.toml").read_text(encoding="utf-8"))
-    return tuple(_dataset(name, entry) for name, entry in table.items())
-
-
-def _dataset(name: str, entry: dict[str, Any]) -> Dataset:
-    rows = [dict(row) for row in entry.pop("files")]
-    files = tuple(DataFile(path=f"{entry['folder']}/{row.pop('name')}", **row) for row in rows)
-    return Dataset(name=name, files=files, **{**entry, "papers": tuple(entry["papers"])})
-
-
-def catalogue() -> dict[str, Dataset]:
+def catalogue() -> Mapping[str, Dataset]:
     """All datasets by name."""
-    return {dataset.name: dataset for dataset in _datasets()}
+    table = tomllib.loads((resources.files("nlgauge.data") / "datasets.toml").read_text(encoding="utf-8"))
+    for name, entry in table.items():
+        entry["name"] = name
+        for file in entry["files"]:
+            file["path"] = f"{entry['folder']}/{file.pop('name')}"
+    return msgspec.convert(table, dict[str, Dataset])
 
 
 def find_dataset(name: str) -> Dataset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ import numpy as np
 from nlgauge.data.columns import Reading
 from nlgauge.data.reading import read_items
 from nlgauge.data.roles import no_such_column
-from nlgauge.data.sources.files import FORMATS, STDIN, decode_utf8, display_name, open_bytes
+from nlgauge.data.sources.files import FORMATS, STDIN, decode_utf8, display_name, located, open_bytes, read_bytes
+from nlgauge.data.sources.json_lines import BAD_JSON
 from nlgauge.data.tables import Items, Origin
 from nlgauge.errors import DataError, OptionError
 
@@ -27,7 +28,6 @@ _INSTRUCTIONS = ("system", "developer")
 _NUMBERED = re.compile(r"(\d+) (.*)", re.DOTALL)
 _ESCAPES = re.compile(r"\\'|\\n|(?:\\x[0-9a-f]{2})+")
 _TABLE_NAME = re.compile(r"\.(csv|tsv|parquet)(\.gz|\.zst)?$", re.IGNORECASE)
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _LAYOUTS = (
     f"turns that end in {_EOU}, one dialog per line (dailydialog); numbered lines with a tab between prompt and reply "
     f"(parlai); JSON with 'messages' (chat) or with one of {', '.join(_TURN_KEYS)} (json)"
@@ -91,20 +91,20 @@ def read_dialogs(path: str | Path, *, format: str = "") -> Dialogs:
     if format and format not in DIALOG_FORMATS:
         raise OptionError(f"dialog format '{format}'; expected one of {', '.join(DIALOG_FORMATS)}")
     name = display_name(str(path))
-    data = _content(str(path))
-    if not data.strip():
-        raise DataError("the file has no records; expected dialogs", file=name, line=1)
-    form = format or _detect(data, name)
-    found: Iterable[_Found]
-    if form in ("chat", "json"):
-        found = _json_dialogs(data, form, name)
-    else:
-        lines = decode_utf8(data, file=name, first_line=1).split("\n")
-        found = _dailydialog(lines, name) if form == "dailydialog" else _parlai(lines, name)
-    kept = list(found)
-    if not kept:
-        raise DataError("holds no turns; expected dialogs", file=name, line=1)
-    return Dialogs(tuple(one.turns for one in kept), _ids(kept, name), Origin(name, [one.line for one in kept]), form)
+    with located(name):
+        data = read_bytes(str(path))
+        if not data.strip():
+            raise DataError("the file has no records; expected dialogs", line=1)
+        form = format or _detect(data, name)
+        if form in ("chat", "json"):
+            found = list(_json_dialogs(data, form, name))
+        else:
+            lines = decode_utf8(data, file=name, first_line=1).split("\n")
+            found = list(_dailydialog(lines) if form == "dailydialog" else _parlai(lines))
+        if not found:
+            raise DataError("holds no turns; expected dialogs", line=1)
+        ids = _ids(found)
+    return Dialogs(tuple(one.turns for one in found), ids, Origin(name, [one.line for one in found]), form)
 
 
 def turn_pairs(dialogs: Dialogs, *, context_turns: int = 1, separator: str = " ", speaker_marks: bool = False) -> Items:
@@ -128,20 +128,17 @@ def turn_pairs(dialogs: Dialogs, *, context_turns: int = 1, separator: str = " "
         )
     ids, contexts, texts, references, rows = [], [], [], [], []
     for row, (name, turns) in enumerate(zip(dialogs.ids, dialogs.dialogs, strict=True)):
-        said = [_marked(turn) for turn in turns] if speaker_marks else [turn.text for turn in turns]
+        said = [f"{turn.speaker}: {turn.text}" if speaker_marks and turn.speaker else turn.text for turn in turns]
         for place in range(1, len(turns)):
             ids.append(f"{name}:{place + 1}")
             contexts.append(separator.join(said[max(0, place - context_turns) : place]))
             texts.append(turns[place].text)
             references.append(turns[place].references)
             rows.append(row)
-    if any(references):
-        bare = next((i for i, some in enumerate(references) if not some), None)
-        if bare is not None:
-            message = (
-                f"turn {ids[bare]} has no references, but others have; expected 'responses' to every turn but the last"
-            )
-            raise dialogs.origin.error(rows[bare], message)
+    if any(references) and not all(references):
+        bare = references.index(())
+        message = "has no references, but others have; expected 'responses' to every turn but the last"
+        raise dialogs.origin.error(rows[bare], f"turn {ids[bare]} {message}")
     lines = None if dialogs.origin.lines is None else np.asarray(dialogs.origin.lines)[rows]
     return Items.of(
         texts,
@@ -165,9 +162,9 @@ def read_pairs(
     `format` is one of dialogs, `pairs` (a table whose name tells its kind) or a kind of table (`jsonl`, `csv`, …). When
     it is not given, the name or the content tells; standard input holds dialogs. `reading` has the columns of a table.
     """
-    if format and format not in (*DIALOG_FORMATS, PAIRS, *FORMATS):
-        known = ", ".join((*DIALOG_FORMATS, PAIRS, *FORMATS))
-        raise OptionError(f"format '{format}' of dialogs or pairs; expected one of {known}")
+    known = (*DIALOG_FORMATS, PAIRS, *FORMATS)
+    if format and format not in known:
+        raise OptionError(f"format '{format}' of dialogs or pairs; expected one of {', '.join(known)}")
     if format == PAIRS or format in FORMATS or (not format and _is_table(str(path))):
         how = replace(reading or Reading(), input_format="" if format == PAIRS else format)
         items = read_items(str(path), **vars(how))
@@ -191,14 +188,9 @@ def _is_table(path: str) -> bool:
         with open_bytes(path) as stream:
             first = stream.read().lstrip().partition(b"\n")[0]
         record = msgspec.json.decode(first)
-    except _BAD_JSON:
+    except BAD_JSON:
         return False
     return isinstance(record, dict) and "text" in record and not record.keys() & {"messages", *_TURN_KEYS}
-
-
-def _content(path: str) -> bytes:
-    with open_bytes(path) as stream:
-        return b"".join(iter(stream.read, b""))
 
 
 def _detect(data: bytes, name: str) -> str:
@@ -212,53 +204,42 @@ def _detect(data: bytes, name: str) -> str:
     if first.startswith(("{", "[")):
         _, raw = next(_json_records(data, name))
         return "chat" if "messages" in _json_object(raw, name, line) else "json"
-    raise DataError(f"'{first[:60]}' matches no format of dialogs; expected {_LAYOUTS}", file=name, line=line)
+    raise DataError(f"'{first[:60]}' matches no format of dialogs; expected {_LAYOUTS}", line=line)
 
 
-def _ids(found: Sequence[_Found], name: str) -> tuple[str, ...]:
-    ids = [str(number) if one.id is None else one.id for number, one in enumerate(found, 1)]
-    seen: dict[str, int] = {}
-    for one, id in zip(found, ids, strict=True):
-        if id in seen:
+def _ids(found: Sequence[_Found]) -> tuple[str, ...]:
+    lines: dict[str, int] = {}
+    for number, one in enumerate(found, 1):
+        id = str(number) if one.id is None else one.id
+        if id in lines:
             raise DataError(
-                f"the id '{id[:60]}' is a duplicate of line {seen[id]}; expected a unique id for every dialog",
-                file=name,
+                f"the id '{id[:60]}' is a duplicate of line {lines[id]}; expected a unique id for every dialog",
                 line=one.line,
             )
-        seen[id] = one.line
-    return tuple(ids)
+        lines[id] = one.line
+    return tuple(lines)
 
 
-def _marked(turn: Turn) -> str:
-    return f"{turn.speaker}: {turn.text}" if turn.speaker else turn.text
-
-
-def _dailydialog(lines: Sequence[str], name: str) -> Iterator[_Found]:
+def _dailydialog(lines: Sequence[str]) -> Iterator[_Found]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        if _EOU not in line:
-            raise DataError(
-                f"'{line[:60]}' has no {_EOU}; expected one dialog per line, with {_EOU} after every turn",
-                file=name,
-                line=number,
-            )
-        parts = [part.strip() for part in line.split(_EOU)]
-        texts = parts if parts[-1] else parts[:-1]
-        yield _Found(number, None, tuple(Turn("", _filled(text, i, name, number)) for i, text in enumerate(texts, 1)))
+        with located(line=number):
+            if _EOU not in line:
+                expected = f"one dialog per line, with {_EOU} after every turn"
+                raise DataError(f"'{line[:60]}' has no {_EOU}; expected {expected}")
+            parts = line.split(_EOU)
+            texts = parts if parts[-1].strip() else parts[:-1]
+            turns = tuple(Turn("", _text(text, place)) for place, text in enumerate(texts, 1))
+        yield _Found(number, None, turns)
 
 
-def _filled(text: str, place: int, name: str, line: int) -> str:
-    if not text:
-        raise DataError(f"turn {place} is empty; expected text (delete the turn)", file=name, line=line)
-    return text
-
-
-def _parlai(lines: Sequence[str], name: str) -> Iterator[_Found]:
+def _parlai(lines: Sequence[str]) -> Iterator[_Found]:
     begin, before = 0, 0
     turns: list[Turn] = []
     for number, line in enumerate(lines, 1):
-        count, said = _parlai_line(line, name, number) if line.strip() else (0, [])
+        with located(line=number):
+            count, said = _parlai_line(line) if line.strip() else (0, [])
         starts = not said or (count is not None and count <= before)
         if starts and turns:
             yield _Found(begin, None, tuple(turns))
@@ -270,22 +251,16 @@ def _parlai(lines: Sequence[str], name: str) -> Iterator[_Found]:
         yield _Found(begin, None, tuple(turns))
 
 
-def _parlai_line(line: str, name: str, number: int) -> tuple[int | None, list[Turn]]:
+def _parlai_line(line: str) -> tuple[int | None, list[Turn]]:
     """The number of a line and its turns; a line that lacks its number and prompt still has a reply."""
     match = _NUMBERED.match(line)
     if match is None and not line.startswith("\t"):
-        raise DataError(
-            f"'{line.strip()[:60]}' has no number; expected a line such as: 1 prompt<TAB>reply", file=name, line=number
-        )
+        raise DataError(f"'{line.strip()[:60]}' has no number; expected a line such as: 1 prompt<TAB>reply")
     sides = (match[2] if match else line).split("\t")[:2]
-    texts = [text for side in sides if (text := _unescaped(side).strip())]
+    texts = [text for side in sides if (text := _ESCAPES.sub(_plain, side).strip())]
     if not texts:
-        raise DataError("prompt and reply are empty; expected text (delete the line)", file=name, line=number)
+        raise DataError("prompt and reply are empty; expected text (delete the line)")
     return (int(match[1]) if match else None), [Turn("", text) for text in texts]
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPES.sub(_plain, text) if "\\" in text else text
 
 
 def _plain(escape: re.Match[str]) -> str:
@@ -317,10 +292,10 @@ def _members(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
     decode_utf8(data, file=name, first_line=1)
     try:
         members = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except _BAD_JSON as error:
-        raise DataError(f"invalid JSON ({error}); expected a list of objects", file=name, line=1) from error
+    except BAD_JSON as error:
+        raise DataError(f"invalid JSON ({error}); expected a list of objects", line=1) from error
     if not members:
-        raise DataError("the list is empty; expected dialogs", file=name, line=1)
+        raise DataError("the list is empty; expected dialogs", line=1)
     place, line = 0, 1
     for member in members:
         raw = bytes(member)
@@ -334,7 +309,7 @@ def _members(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
 def _is_json(data: bytes) -> bool:
     try:
         msgspec.json.decode(data)
-    except _BAD_JSON:
+    except BAD_JSON:
         return False
     return True
 
@@ -344,47 +319,47 @@ def _json_object(raw: bytes, name: str, line: int) -> dict[str, Any]:
     try:
         return msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.ValidationError as error:
-        raise DataError(f"{error}; expected a JSON object with a dialog", file=name, line=line) from error
-    except _BAD_JSON as error:
-        raise DataError(f"invalid JSON ({error}); expected one object per line", file=name, line=line) from error
+        raise DataError(f"{error}; expected a JSON object with a dialog", line=line) from error
+    except BAD_JSON as error:
+        raise DataError(f"invalid JSON ({error}); expected one object per line", line=line) from error
 
 
 def _json_dialogs(data: bytes, form: str, name: str) -> Iterator[_Found]:
+    keys, read = (("messages",), _chat_turns) if form == "chat" else (_TURN_KEYS, _plain_turns)
     for line, raw in _json_records(data, name):
-        record = _json_object(raw, name, line)
-        keys = ("messages",) if form == "chat" else _TURN_KEYS
-        there = [key for key in keys if key in record]
-        if len(there) != 1:
-            found = f"both '{there[0]}' and '{there[1]}'" if there else f"only {', '.join(record) or 'no keys'}"
-            raise DataError(
-                f"found {found}; expected one of {', '.join(keys)} with the turns (format {form})", file=name, line=line
-            )
-        turns = record[there[0]]
-        if not isinstance(turns, list) or not turns:
-            raise DataError("expected a list of at least one turn", file=name, line=line, column=there[0])
-        read = _chat_turns if form == "chat" else _plain_turns
-        said = tuple(read(turns, Origin(name, [line]), there[0]))
+        with located(line=line):
+            record = _json_object(raw, name, line)
+            there = [key for key in keys if key in record]
+            if len(there) != 1:
+                found = f"both '{there[0]}' and '{there[1]}'" if there else f"only {', '.join(record) or 'no keys'}"
+                raise DataError(f"found {found}; expected one of {', '.join(keys)} with the turns (format {form})")
+            turns = record[there[0]]
+            with located(column=there[0]):
+                if not isinstance(turns, list) or not turns:
+                    raise DataError("expected a list of at least one turn")
+                said = tuple(read(turns))
+            id = _json_id(record) if said else None
         if said:
-            yield _Found(line, _json_id(record, name, line), said)
+            yield _Found(line, id, said)
 
 
-def _json_id(record: Mapping[str, Any], name: str, line: int) -> str | None:
+def _json_id(record: Mapping[str, Any]) -> str | None:
     id = record.get("id")
     if id is not None and (isinstance(id, bool) or not isinstance(id, str | int)):
-        raise DataError(f"{type(id).__name__} {str(id)[:60]}; expected text or a whole number", file=name, line=line)
+        raise DataError(f"{type(id).__name__} {str(id)[:60]}; expected text or a whole number")
     return None if id is None else str(id)
 
 
-def _chat_turns(messages: Sequence[Any], origin: Origin, column: str) -> Iterator[Turn]:
+def _chat_turns(messages: Sequence[Any]) -> Iterator[Turn]:
     for place, message in enumerate(messages, 1):
         if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-            raise origin.error(0, f"message {place} has no role; expected an object with role and content", column)
+            raise DataError(f"message {place} has no role; expected an object with role and content")
         if message["role"] in _INSTRUCTIONS:
             continue
         content = message.get("content")
         if isinstance(content, list):
             content = _text_of_parts(content)
-        yield Turn(message["role"], _text(content, place, origin, column))
+        yield Turn(message["role"], _text(content, place))
 
 
 def _text_of_parts(parts: Sequence[Any]) -> str | None:
@@ -393,23 +368,22 @@ def _text_of_parts(parts: Sequence[Any]) -> str | None:
     return "".join(map(str, texts)) if all(isinstance(text, str) for text in texts) else None
 
 
-def _plain_turns(turns: Sequence[Any], origin: Origin, column: str) -> Iterator[Turn]:
+def _plain_turns(turns: Sequence[Any]) -> Iterator[Turn]:
     references: tuple[str, ...] = ()
     for place, turn in enumerate(turns, 1):
         fields = turn if isinstance(turn, dict) else {"text": turn}
         speaker = fields.get("speaker")
-        text = _text(fields.get("text"), place, origin, column)
-        yield Turn("" if speaker is None else str(speaker), text, references)
+        yield Turn("" if speaker is None else str(speaker), _text(fields.get("text"), place), references)
         responses = fields.get("responses") or []
         if not isinstance(responses, list) or not all(isinstance(one, str) for one in responses):
-            raise origin.error(0, f"the responses to turn {place} are not texts; expected a list of texts", column)
+            raise DataError(f"the responses to turn {place} are not texts; expected a list of texts")
         references = tuple(responses)
 
 
-def _text(value: Any, place: int, origin: Origin, column: str) -> str:
+def _text(value: Any, place: int) -> str:
     if not isinstance(value, str):
         found = "no text" if value is None else f"{type(value).__name__} {str(value)[:60]}"
-        raise origin.error(0, f"turn {place} has {found}; expected text", column)
+        raise DataError(f"turn {place} has {found}; expected text")
     if not value.strip():
-        raise origin.error(0, f"turn {place} is empty; expected text (delete the turn)", column)
+        raise DataError(f"turn {place} is empty; expected text (delete the turn)")
     return value.strip()

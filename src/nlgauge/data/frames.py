@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
@@ -32,22 +32,15 @@ def is_records(data: Any) -> bool:
 def frame_table(data: Any, reading: Reading, extras: Extras = "all") -> Table:
     """A frame as a table: its columns mean what those of a file mean, and ids are row numbers where it has none."""
     reading.check_frame()
-    assembly = Assembly(reading=reading, extras=extras)
-    if _is_pandas(data):
-        table = assembly.table(_pandas_columns(data), None)
-    elif is_records(data):
-        table = assembly.table(_record_columns(data), None)
-    else:
-        table = assembly.frame_table(polars_frame(data), None)
+    assembly, columns = Assembly(reading=reading, extras=extras), _columns(data)
+    table = assembly.frame_table(polars_frame(data), None) if columns is None else assembly.table(columns, None)
     return as_one_set(table) if reading.one_set else table
 
 
 def polars_frame(data: Any) -> pl.DataFrame:
     """Any frame as one of Polars, with the columns that it has."""
-    if _is_pandas(data):
-        return pl.DataFrame(_pandas_columns(data), strict=False)
-    if is_records(data):
-        return pl.DataFrame(_record_columns(data), strict=False)
+    if (columns := _columns(data)) is not None:
+        return pl.DataFrame(columns, strict=False)
     return data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
 
 
@@ -57,17 +50,19 @@ def _is_pandas(data: Any) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
 
 
-def _record_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Rows as columns, null where a row has no such name."""
-    return {str(name): [row.get(name) for row in rows] for name in dict.fromkeys(chain.from_iterable(rows))}
+def _columns(data: Any) -> dict[str, list[Any]] | None:
+    """The columns of rows or of pandas as lists; None for other frames.
 
-
-def _pandas_columns(frame: Any) -> dict[str, list[Any]]:
-    """The columns as lists; what pandas calls missing is null, and an array in a cell is a list."""
-    names = [str(name) for name in frame.columns]
+    Null is where a row has no such name or pandas has nothing, and an array in a cell is a list.
+    """
+    if is_records(data):
+        return {str(name): [row.get(name) for row in data] for name in dict.fromkeys(chain.from_iterable(data))}
+    if not _is_pandas(data):
+        return None
+    names = [str(name) for name in data.columns]
     if twice := {name for name in names if names.count(name) > 1}:
         raise DataError("is duplicated among the columns; expected different names", column=min(twice))
-    return {name: [_plain(value) for value in frame.iloc[:, place]] for place, name in enumerate(names)}
+    return {name: [_plain(value) for value in data.iloc[:, place]] for place, name in enumerate(names)}
 
 
 def _plain(value: Any) -> Any:
@@ -79,9 +74,4 @@ def _plain(value: Any) -> Any:
         value = value.tolist()
     if isinstance(value, list):
         return value
-    return None if value is None or _is_missing(value) else value
-
-
-def _is_missing(value: Any) -> bool:
-    """NaN, NaT and pandas' own NA: none of them equals itself."""
-    return (value == value) is not True
+    return value if (value == value) is True else None  # NaN, NaT and pandas' own NA do not equal themselves

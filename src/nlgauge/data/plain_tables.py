@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import polars as pl
 from nlgauge.data.columns import Reading
 from nlgauge.data.reading import Source, with_numbers
 from nlgauge.data.sources.files import FORMATS
-from nlgauge.data.tables import Columnar, Origin
+from nlgauge.data.tables import Origin
 from nlgauge.errors import DataError, OptionError
 
 TABLE_FORMATS = tuple(name for name in FORMATS if name != "text")
@@ -27,7 +26,7 @@ def read_table(path: str | Path, *, format: str = "") -> pl.DataFrame:
     """
     source = _table_source(path, format)
     frame, _ = _read(source)
-    return with_numbers(frame) if source.format in ("csv", "tsv") else frame
+    return with_numbers(frame) if source.is_csv else frame
 
 
 def read_cells(path: str | Path, *, format: str = "") -> tuple[pl.DataFrame, Origin]:
@@ -58,15 +57,12 @@ def _read(source: Source) -> tuple[pl.DataFrame, Origin]:
     names = dict.fromkeys(chain.from_iterable(columns for columns, _ in parts))
     if not names:
         raise DataError("the records are empty; expected at least one column", file=source.name)
-    gathered = {name: [value for part in parts for value in _column_of(part, name)] for name in names}
+    gathered = {
+        name: [value for columns, lines in parts for value in columns.get(name, [None] * len(lines))] for name in names
+    }
     if source.format == "jsonl":
         return pl.DataFrame([_json_column(name, values, origin) for name, values in gathered.items()]), origin
     return pl.DataFrame(gathered, schema=dict.fromkeys(gathered, pl.String)), origin
-
-
-def _column_of(part: tuple[Columnar, Sequence[int] | np.ndarray[Any, Any]], name: str) -> Sequence[Any] | pl.Series:
-    columns, lines = part
-    return columns[name] if name in columns else [None] * len(lines)
 
 
 def _json_column(name: str, values: list[Any], origin: Origin) -> pl.Series:

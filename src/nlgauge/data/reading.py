@@ -20,6 +20,7 @@ from nlgauge.data.assembling import Assembly, Extras, Lines, Table, as_one_set, 
 from nlgauge.data.columns import Reading
 from nlgauge.data.frames import frame_table, is_frame
 from nlgauge.data.logs.conversion import is_outputs_folder, record_chunks
+from nlgauge.data.roles import find_column
 from nlgauge.data.sources import chunks as cutting
 from nlgauge.data.sources.chunks import CHUNK_BYTES, Chunk
 from nlgauge.data.sources.files import (
@@ -29,6 +30,7 @@ from nlgauge.data.sources.files import (
     detect_format,
     display_name,
     file_size,
+    located,
     scan_parquet,
 )
 from nlgauge.data.sources.json_lines import OBJECT, decode_chunk
@@ -141,7 +143,8 @@ class Source:
         if self.format == "text" or self.path == STDIN:
             return self.format != "text"
         try:
-            return self.reading.names_systems(self.first_columns)
+            names, given = self.first_columns, self.reading.system
+            return given in names if given else find_column(names, "system", given) is not None
         except DataError:  # raised again when the file is read, which may skip such records
             return True
 
@@ -153,8 +156,12 @@ class Source:
 
     @property
     def _assembly(self) -> Assembly:
-        is_csv = self.format in ("csv", "tsv")
-        return Assembly(reading=self.reading, extras=self.extras, name=self.name, is_csv=is_csv)
+        return Assembly(reading=self.reading, extras=self.extras, name=self.name, is_csv=self.is_csv)
+
+    @property
+    def is_csv(self) -> bool:
+        """Whether cells are text between commas or tabs."""
+        return self.format in ("csv", "tsv")
 
     @property
     def delimiter(self) -> str:
@@ -167,13 +174,13 @@ class Source:
             return self._shard_chunks(chunk_bytes)
         if self.format == "jsonl":
             return record_chunks(self.path, chunk_bytes, self.aligned.get("context", ""))
-        if self.format == "text" and not self.set_size and not self.aligned:
-            return cutting.line_chunks(self.path, chunk_bytes)
-        if self.format in ("csv", "tsv"):
+        if self.is_csv:
             return cutting.csv_chunks(self.path, chunk_bytes, self.delimiter)
-        if self.format == "text":
-            return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
-        return cutting.parquet_chunks(self.path, chunk_bytes)
+        if self.format == "parquet":
+            return cutting.parquet_chunks(self.path, chunk_bytes)
+        if not self.set_size and not self.aligned:
+            return cutting.line_chunks(self.path, chunk_bytes)
+        return cutting.text_chunks(self.path, chunk_bytes, self.set_size or 1, self.aligned)
 
     def parse(self, chunk: Chunk) -> Table | None:
         """The table in a chunk; None when it holds nothing but blank lines."""
@@ -183,13 +190,19 @@ class Source:
         return replace(table, frame=table.frame.with_columns(id=pl.format("{}:{}", pl.lit(chunk.shard), "id")))
 
     def _parse(self, chunk: Chunk) -> Table | None:
-        if self.format == "jsonl":
-            return self._parse_json(chunk)
-        if self.format in ("csv", "tsv"):
-            return self._parse_csv(chunk)
         if self.format == "text":
             return self._parse_text(chunk)
-        return self._parse_parquet(chunk)
+        if self.format == "parquet":
+            return self._assembly.frame_table(self._parquet_frame(chunk.rows), _parquet_lines(chunk))
+        if self.is_csv:
+            found = self._csv_columns(chunk)
+            return None if found is None else self._assembly.table(*found)
+        rows, lines = decode_chunk(chunk, self.name)
+        if not rows:
+            return None
+        first = OBJECT.decode(chunk.header)
+        self._check_same_parts(first, rows, lines)
+        return self._assembly.table(_transposed(rows, first), lines)
 
     def _shard_chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
         before, expected = 0, None
@@ -207,12 +220,12 @@ class Source:
         if self.format == "text" or (self.format == "jsonl" and not chunk.header):
             return None
         if self.format == "parquet":
-            return tuple(sorted(self._parquet_schema()))
+            return tuple(sorted(self._parquet_frame((0, 0)).columns))
         if self.format == "jsonl":
             names = list(decode_chunk(replace(chunk, payload=chunk.header + b"\n"), self.name)[0][0])
             layout = self.reading.resolve(names, self.name)
-            return tuple(sorted(layout.parts.values())) + (() if layout.empty_cells == "drop" else layout.wide)
-        return tuple(sorted(name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row))
+            return tuple(sorted(layout.parts.values())) + (() if self.reading.empty_cells == "drop" else layout.wide)
+        return tuple(sorted(self._csv_header(chunk)))
 
     def columns_in(self, chunk: Chunk) -> tuple[Columnar, Lines] | None:
         """All columns of a chunk as the file has them, whatever they mean, and the line of each row.
@@ -222,13 +235,13 @@ class Source:
         if self.is_sharded:
             return self.shard(chunk.shard).columns_in(chunk)
         if self.format == "jsonl":
-            found = self._json_rows(chunk)
-            return None if found is None else (_transposed(found[1]), found[2])
-        if self.format in ("csv", "tsv"):
+            rows, lines = decode_chunk(chunk, self.name)
+            return (_transposed(rows), lines) if rows else None
+        if self.is_csv:
             return self._csv_columns(chunk)
         if self.format == "text":
             return None
-        return self._parquet_frame(chunk).to_dict(), _parquet_lines(chunk)
+        return self._parquet_frame(chunk.rows).to_dict(), _parquet_lines(chunk)
 
     def stream(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Table]:
         """Tables, one per chunk; a single one where all texts are one set."""
@@ -247,32 +260,15 @@ class Source:
     def read(self, chunk_bytes: int = CHUNK_BYTES) -> Table:
         """The whole file as one table; number-like text columns of a CSV become numbers."""
         table = _joined(list(self.stream(chunk_bytes)))
-        return replace(table, frame=with_numbers(table.frame)) if self.format in ("csv", "tsv") else table
-
-    def _parse_json(self, chunk: Chunk) -> Table | None:
-        found = self._json_rows(chunk)
-        if found is None:
-            return None
-        first, rows, lines = found
-        self._check_same_parts(first, rows, lines)
-        return self._assembly.table(_transposed(rows, first), lines)
-
-    def _json_rows(self, chunk: Chunk) -> tuple[dict[str, Any], list[dict[str, Any]], Lines] | None:
-        """The first record of the file, the records of a chunk and their lines."""
-        rows, lines = decode_chunk(chunk, self.name)
-        if not rows:
-            return None
-        return OBJECT.decode(chunk.header), rows, lines
+        return replace(table, frame=with_numbers(table.frame)) if self.is_csv else table
 
     def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Lines) -> None:
         """The first record decides which columns have a role, so that chunks of any size give the same table."""
-        try:
+        with located(line=int(next(iter(lines)))):
             self.reading.resolve(list(first), self.name)
-        except DataError as error:
-            raise error.at(line=int(next(iter(lines)))) from error
         layout = self.reading.resolve(list(dict.fromkeys(chain(first, *rows))), self.name)
         new = layout.claimed - first.keys()
-        if layout.empty_cells == "drop":
+        if self.reading.empty_cells == "drop":
             new -= set(layout.wide)
         if first.keys() & set(layout.wide_references):
             new -= set(layout.wide_references)
@@ -287,33 +283,27 @@ class Source:
                 column=name,
             )
 
-    def _parse_csv(self, chunk: Chunk) -> Table | None:
-        found = self._csv_columns(chunk)
-        return None if found is None else self._assembly.table(*found)
-
-    def _csv_columns(self, chunk: Chunk) -> tuple[dict[str, list[str]], list[int]] | None:
-        header = [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
-        if not any(header):
-            raise DataError("no header; expected column names on the first line", file=self.name, line=1)
-        if len(header) == 1 and ";" in header[0] and self.format == "csv":
-            raise DataError(
-                "the header has semicolons and no commas; expected commas: save it so, or replace them",
-                file=self.name,
-                line=1,
-            )
-        if twice := {name for name in header if header.count(name) > 1}:
-            raise DataError("is duplicated in the header", file=self.name, line=1, column=min(twice))
-        rows, lines = [], []
-        for line, row in self._csv_records(chunk.payload, chunk.first_line):
+    def _csv_columns(self, chunk: Chunk) -> tuple[dict[str, list[str]], Lines] | None:
+        header = self._csv_header(chunk)
+        with located(self.name, 1):
+            if not any(header):
+                raise DataError("no header; expected column names on the first line")
+            if len(header) == 1 and ";" in header[0] and self.format == "csv":
+                raise DataError("the header has semicolons and no commas; expected commas: save it so, or replace them")
+            if twice := {name for name in header if header.count(name) > 1}:
+                raise DataError("is duplicated in the header", column=min(twice))
+        records = list(self._csv_records(chunk.payload, chunk.first_line))
+        for line, row in records:
             if len(row) != len(header):
-                raise DataError(
-                    f"{len(row)} fields; expected {len(header)} as in the header", file=self.name, line=line
-                )
-            rows.append(row)
-            lines.append(line)
-        if not rows:
+                message = f"{len(row)} fields; expected {len(header)} as in the header"
+                raise DataError(message, file=self.name, line=line)
+        if not records:
             return None
+        lines, rows = zip(*records, strict=True)
         return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines
+
+    def _csv_header(self, chunk: Chunk) -> list[str]:
+        return [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
 
     def _csv_records(self, data: bytes, first_line: int) -> Iterator[tuple[int, list[str]]]:
         """Records that are not blank, each with the line where it begins; only LF (or CRLF) ends a line."""
@@ -339,11 +329,10 @@ class Source:
         size = self.set_size or 1
         first = (chunk.first_line - 1) // size + 1
         companion = {name: _plain_lines(data, self.aligned[name], first) for name, data in chunk.aligned.items()}
+        numbers = range(chunk.first_line, chunk.first_line + len(lines), size)
         if self.set_size:
-            origin = Origin(self.name, range(chunk.first_line, chunk.first_line + len(lines), size))
             sets = [lines[i : i + size] for i in range(0, len(lines), size)]
-            return ResponseSets.of(sets, contexts=companion.get("context"), origin=origin)
-        numbers = range(chunk.first_line, chunk.first_line + len(lines))
+            return ResponseSets.of(sets, contexts=companion.get("context"), origin=Origin(self.name, numbers))
         references = None
         if "references" in companion:
             references = self._assembly.split_references(companion["references"])
@@ -352,21 +341,12 @@ class Source:
             lines, contexts=companion.get("context"), references=references, origin=Origin(self.name, numbers)
         )
 
-    def _parquet_schema(self) -> list[str]:
-        try:
-            return scan_parquet(self.path).collect_schema().names()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
-
-    def _parquet_frame(self, chunk: Chunk) -> pl.DataFrame:
-        start, stop = chunk.rows
+    def _parquet_frame(self, rows: tuple[int, int]) -> pl.DataFrame:
+        start, stop = rows
         try:
             return scan_parquet(self.path).slice(start, stop - start).collect()
         except (pl.exceptions.PolarsError, OSError) as error:
             raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
-
-    def _parse_parquet(self, chunk: Chunk) -> Table:
-        return self._assembly.frame_table(self._parquet_frame(chunk), _parquet_lines(chunk))
 
 
 def _joined(parts: Sequence[Table]) -> Table:

@@ -113,29 +113,18 @@ def find_column(
 
 def names_in(frame: pl.DataFrame, column: str, *, option: str | None = None, file: str | None = None) -> pl.Series:
     """A column of names as text, null where a cell is empty."""
-    if column not in frame.columns:
-        raise no_such_column(column, frame.columns, file=file, option=option)
-    if frame[column].dtype.is_nested():
-        raise DataError(
-            f"holds {frame[column].dtype}; expected one name per row", file=file or None, column=column, option=option
-        )
     import polars as pl
 
-    return frame[column].cast(pl.String).replace("", None)
+    return _flat(frame, column, "one name per row", option, file).cast(pl.String).replace("", None)
 
 
 def numbers_in(frame: pl.DataFrame, column: str, *, option: str | None = None, file: str | None = None) -> Array:
     """A column as numbers, NaN where a cell is empty; an error that names the row where one is not a number."""
-    if column not in frame.columns:
-        raise no_such_column(column, frame.columns, file=file, option=option)
     import polars as pl
 
-    values = frame[column]
+    values = _flat(frame, column, "a number in every row", option, file)
     if values.dtype == pl.String:
         values = values.str.strip_chars().replace("", None)
-    elif values.dtype.is_nested():
-        message = f"holds {values.dtype}; expected a number in every row"
-        raise DataError(message, file=file or None, column=column, option=option)
     numbers = values.cast(pl.Float64, strict=False)
     bad = (numbers.is_null() & values.is_not_null()).arg_true()
     if len(bad):
@@ -144,6 +133,15 @@ def numbers_in(frame: pl.DataFrame, column: str, *, option: str | None = None, f
         message = f"{name} has '{values[row]}'; expected a number"
         raise DataError(message, file=file or None, column=column, option=option)
     return numbers.fill_null(float("nan")).to_numpy()
+
+
+def _flat(frame: pl.DataFrame, column: str, expected: str, option: str | None, file: str | None) -> pl.Series:
+    """A column of single values."""
+    if column not in frame.columns:
+        raise no_such_column(column, frame.columns, file=file, option=option)
+    if (kind := frame[column].dtype).is_nested():
+        raise DataError(f"holds {kind}; expected {expected}", file=file or None, column=column, option=option)
+    return frame[column]
 
 
 def refuse_unused(group: Options, used: Collection[str], advice: str) -> None:

@@ -24,11 +24,15 @@ class Origin:
     lines: Sequence[int] | np.ndarray[Any, Any] | None = None
     names: Mapping[str, str] = field(default_factory=dict)
 
+    def line(self, row: int) -> int:
+        """The line of a row; its own number where there are no lines."""
+        return row if self.lines is None else int(self.lines[row])
+
     def error(self, row: int, message: str, column: str | None = None) -> DataError:
         """An error about one row."""
         column = self.names.get(column, column) if column else None
         if self.lines is not None:
-            return DataError(message, file=self.file, line=int(self.lines[row]), column=column)
+            return DataError(message, file=self.file, line=self.line(row), column=column)
         return DataError(f"row {row}: {message}", file=self.file, column=column)
 
 
@@ -64,18 +68,10 @@ class ResponseSets:
     ) -> Self:
         """Build from lists of texts; every response must be a string and no set may be empty."""
         sets = responses if isinstance(responses, list) else list(responses)
-        check_sets(sets, origin, column, "response")
-        flat = list(chain.from_iterable(sets))
-        texts = text_series(flat)
-        if texts is None:
-            raise _find_bad_text(sets, origin, column, "response")
+        texts = _flat_texts(sets, origin, column, "response")
         sizes = np.fromiter(map(len, sets), dtype=np.int64, count=len(sets))
-        return cls(
-            _frame(len(sets), {"context": contexts, "system": systems, **(columns or {})}, ids, origin),
-            texts,
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            ids is not None,
-        )
+        frame = _frame(len(sets), {"context": contexts, "system": systems, **(columns or {})}, ids, origin)
+        return cls(frame, texts, _offsets(sizes), ids is not None)
 
     @classmethod
     def from_polars(cls, frame: pl.DataFrame, *, responses: str = "responses", origin: Origin = NOWHERE) -> Self:
@@ -83,14 +79,10 @@ class ResponseSets:
         if responses not in frame.columns:
             raise no_such_column(responses, frame.columns, file=origin.file, option="responses")
         column = frame[responses]
+        ids = frame["id"].to_list() if "id" in frame.columns else None
+        others = frame.drop(responses, "id", strict=False).to_dict()
         if column.dtype != pl.List(pl.String):
-            return cls.of(
-                column.to_list(),
-                ids=frame["id"].to_list() if "id" in frame.columns else None,
-                columns=frame.drop([responses, *(["id"] if "id" in frame.columns else [])]).to_dict(),
-                origin=origin,
-                column=responses,
-            )
+            return cls.of(column.to_list(), ids=ids, columns=others, origin=origin, column=responses)
         sizes = column.list.len()
         bad = (sizes.is_null() | (sizes == 0)).arg_true()
         if len(bad):
@@ -99,14 +91,8 @@ class ResponseSets:
         if texts.null_count():
             row = int(np.searchsorted(np.cumsum(sizes.to_numpy()), texts.is_null().arg_true()[0], side="right"))
             raise origin.error(row, "a response is null; expected text", responses)
-        ids = frame["id"].to_list() if "id" in frame.columns else None
-        others = frame.drop([name for name in (responses, "id") if name in frame.columns])
-        return cls(
-            _frame(frame.height, others.to_dict(), ids, origin),
-            texts.alias("text"),
-            np.concatenate([[0], np.cumsum(sizes.to_numpy())]).astype(np.int64),
-            ids is not None,
-        )
+        frame = _frame(frame.height, others, ids, origin)
+        return cls(frame, texts.alias("text"), _offsets(sizes.to_numpy()), ids is not None)
 
     @classmethod
     def one_set(cls, texts: Sequence[str] | pl.Series, *, id: str = "all") -> Self:
@@ -135,7 +121,7 @@ class ResponseSets:
     def select(self, rows: np.ndarray[Any, Any]) -> ResponseSets:
         """The sets at these row numbers, in this order."""
         starts, sizes = self.offsets[:-1][rows], self.sizes[rows]
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        offsets = _offsets(sizes)
         positions = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - starts, sizes)
         references = None if self.references is None else self.references.gather(rows)
         return ResponseSets(self.frame[rows], self.texts.gather(positions), offsets, self.explicit_ids, references)
@@ -148,7 +134,7 @@ class ResponseSets:
         return ResponseSets(
             _concat_frames([part.frame for part in parts]),
             pl.concat([part.texts for part in parts]),
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            _offsets(sizes),
             all(part.explicit_ids for part in parts),
             pl.concat(references) if len(references) == len(parts) else None,
         )
@@ -184,9 +170,7 @@ class Items:
                     "references[i] belongs to text i",
                     file=origin.file,
                 )
-            check_sets(list(references), origin, "references", "reference")
-            if text_series(list(chain.from_iterable(references))) is None:
-                raise _find_bad_text(list(references), origin, "references", "reference")
+            _flat_texts(references, origin, "references", "reference")
         extra: dict[str, Any] = {"context": contexts, "system": systems, **(columns or {})}
         frame = _frame(len(values), extra, ids, origin).with_columns(series.alias("text"))
         if references is not None:
@@ -230,22 +214,17 @@ class _PlainTable:
     _required: ClassVar[Mapping[str, pl.DataType]] = {}
 
     def __post_init__(self) -> None:
-        missing = [name for name in self._required if name not in self.frame.columns]
-        if missing:
-            raise DataError(
-                f"found columns {', '.join(self.frame.columns) or 'none'}; expected {', '.join(self._required)}",
-                file=self.origin.file,
-                column=missing[0],
-            )
+        file, found = self.origin.file, self.frame.columns
+        if missing := [name for name in self._required if name not in found]:
+            message = f"found columns {', '.join(found) or 'none'}; expected {', '.join(self._required)}"
+            raise DataError(message, file=file, column=missing[0])
         if self.frame.height == 0:
-            raise DataError("the table has no rows", file=self.origin.file)
+            raise DataError("the table has no rows", file=file)
         casts = []
         for name, dtype in self._required.items():
             column = self.frame[name]
             if column.dtype.is_nested() != dtype.is_nested() or isinstance(column.dtype, pl.Struct):
-                raise DataError(
-                    f"holds {column.dtype}; expected {_expected(dtype)} per row", file=self.origin.file, column=name
-                )
+                raise DataError(f"holds {column.dtype}; expected {_expected(dtype)} per row", file=file, column=name)
             cast = column.cast(dtype, strict=False)
             bad = (cast.is_null() | (cast.is_nan() if dtype.is_float() else False)).arg_true()
             if len(bad):
@@ -304,18 +283,19 @@ def _frame(rows: int, columns: Mapping[str, Any], ids: Sequence[Any] | None, ori
             raise origin.error(int(names.is_null().arg_true()[0]), "the id is null; expected a name or a number", "id")
     if len(names) != rows:
         raise DataError(f"{len(names)} ids for {rows} rows; expected one per row", file=origin.file)
-    series = [names]
     if "id" in columns:
         raise DataError("duplicate; ids are passed separately from the other columns", file=origin.file, column="id")
-    for name, values in columns.items():
-        if values is None:
-            continue
+    given = {name: values for name, values in columns.items() if values is not None}
+    for name, values in given.items():
         if len(values) != rows:
-            raise DataError(
-                f"{len(values)} values for {rows} rows; expected one per row", file=origin.file, column=name
-            )
-        series.append(_column(name, values, origin))
-    return pl.DataFrame(series)
+            message = f"{len(values)} values for {rows} rows; expected one per row"
+            raise DataError(message, file=origin.file, column=name)
+    return pl.DataFrame([names, *(_column(name, values, origin) for name, values in given.items())])
+
+
+def _offsets(sizes: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Where each set begins, and the end of the last."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _concat_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -340,7 +320,7 @@ def _column(name: str, values: Sequence[Any] | pl.Series, origin: Origin) -> pl.
         raise DataError(f"holds a lone surrogate ({error}); expected text", file=origin.file, column=name) from error
 
 
-def text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | None:
+def _text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | None:
     """The values as a string column, or None when one of them is not text."""
     try:
         series = pl.Series("text", values, dtype=pl.String, strict=True)
@@ -351,28 +331,27 @@ def text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | N
 
 def require_texts(values: list[Any], origin: Origin, column: str, *, allow_null: bool = False) -> pl.Series:
     """The values as a string column; raises an error for the first that is not text."""
-    series = text_series(values, allow_null=allow_null)
+    series = _text_series(values, allow_null=allow_null)
     if series is None:
         row = next(i for i, v in enumerate(values) if not _is_text(v) and not (allow_null and v is None))
         raise origin.error(row, f"{_found(values[row])}; expected text", column)
     return series
 
 
-def check_sets(sets: Sequence[Any], origin: Origin, column: str, noun: str) -> None:
-    """Every set must be a list of at least one text."""
+def _flat_texts(sets: Sequence[Any], origin: Origin, column: str, noun: str) -> pl.Series:
+    """All texts of the sets, each of which must be a list of at least one."""
     for row, responses in enumerate(sets):
         if not isinstance(responses, list | tuple):
             raise origin.error(row, f"{_found(responses)}; expected a list of texts", column)
         if not responses:
             raise origin.error(row, f"the set of {noun}s is empty; expected at least one text", column)
-
-
-def _find_bad_text(sets: Sequence[Sequence[Any]], origin: Origin, column: str, noun: str) -> DataError:
-    for row, responses in enumerate(sets):
-        for position, response in enumerate(responses):
-            if not _is_text(response):
-                return origin.error(row, f"{noun} {position} is {_found(response)}; expected text", column)
-    raise AssertionError("called with nothing wrong")
+    texts = _text_series(list(chain.from_iterable(sets)))
+    if texts is not None:
+        return texts
+    row, place, bad = next(
+        (row, place, one) for row, some in enumerate(sets) for place, one in enumerate(some) if not _is_text(one)
+    )
+    raise origin.error(row, f"{noun} {place} is {_found(bad)}; expected text", column)
 
 
 def _is_text(value: Any) -> bool:

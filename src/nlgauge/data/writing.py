@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from nlgauge.data.sources.files import located
 from nlgauge.data.tables import Items, Ratings, ResponseSets, TokenScores
 from nlgauge.engine.files import atomic_path
 from nlgauge.errors import DataError, OptionError, OutputError
@@ -21,11 +22,14 @@ def write_table(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFra
     spreadsheet would run as a formula gets a leading apostrophe.
     """
     target = Path(path)
-    frame = _frame_of(table)
+    frame = table
+    if not isinstance(frame, pl.DataFrame):
+        frame = frame.to_polars() if isinstance(frame, ResponseSets) else frame.frame
     if target.suffix not in (".jsonl", ".csv", ".tsv", ".parquet"):
         raise OptionError(f"{target}: cannot write '{target.suffix}'; expected .jsonl, .csv, .tsv or .parquet")
     if target.suffix in (".csv", ".tsv"):
-        frame = guard_formulas(_widen(frame, str(target)))
+        with located(str(target)):
+            frame = guard_formulas(_widen(frame))
     with atomic_path(target) as temporary:
         try:
             if target.suffix == ".jsonl":
@@ -46,31 +50,22 @@ def guard_formulas(frame: pl.DataFrame) -> pl.DataFrame:
     return guarded.rename({name: f"'{name}" for name in frame.columns if re.match(_FORMULA_STARTS, name)})
 
 
-def _frame_of(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFrame) -> pl.DataFrame:
-    if isinstance(table, pl.DataFrame):
-        return table
-    return table.to_polars() if isinstance(table, ResponseSets) else table.frame
-
-
-def _widen(frame: pl.DataFrame, file: str) -> pl.DataFrame:
+def _widen(frame: pl.DataFrame) -> pl.DataFrame:
     for name, dtype in frame.schema.items():
         if not dtype.is_nested():
             continue
         if not isinstance(dtype, pl.List) or dtype.inner.is_nested():
-            raise DataError(
-                f"holds {dtype}, which CSV does not support; write .jsonl or .parquet", file=file, column=name
-            )
+            raise DataError(f"holds {dtype}, which CSV does not support; write .jsonl or .parquet", column=name)
         if name == "references" and len(ends := (frame[name].list.last() == "").arg_true()):
             raise DataError(
                 f"row {ends[0]}: the last reference is empty, which CSV cannot distinguish from a missing one; "
                 "write .jsonl or .parquet",
-                file=file,
                 column=name,
             )
         prefix = "resp" if name == "responses" else name
         longest = max(frame[name].list.len().drop_nulls().to_list(), default=0)
         wide = [frame[name].list.get(i, null_on_oob=True).alias(f"{prefix}_{i}") for i in range(longest)]
         if taken := {column.name for column in wide} & set(frame.columns):
-            raise DataError(f"the name is taken, so '{name}' cannot be spread", file=file, column=min(taken))
+            raise DataError(f"the name is taken, so '{name}' cannot be spread", column=min(taken))
         frame = frame.drop(name).with_columns(wide)
     return frame

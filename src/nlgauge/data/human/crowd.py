@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
+from nlgauge.data.columns import WIDE, numbered_columns
 from nlgauge.data.plain_tables import read_cells
 from nlgauge.data.reading import Source
 from nlgauge.data.roles import find_column, no_such_column
@@ -31,7 +31,6 @@ COUNTED = ("Submitted", "Approved")
 Unanswered = Literal["error", "drop"]
 
 _INPUT, _ANSWER, _STATUS = "Input.", "Answer.", "AssignmentStatus"
-_NUMBERED = re.compile(r"(?P<stem>.*?)[_-]?(?P<number>[0-9]+)")
 _Cells = Mapping[str, Sequence[str]]
 
 
@@ -150,32 +149,19 @@ def _slots(
                 other = next(found[number] for found in groups if number in found)
                 advice = f"'{other}' requires it: expected all columns of an item"
                 raise no_such_column(f"{label}{number}", names, file=origin.file, option=option, advice=advice)
-    return tuple(
-        _Slot(
-            number,
-            {part: columns[number] for part, columns in inputs.items()},
-            {name: columns[number] for name, columns in answers.items()},
-        )
-        for number in numbers
-    )
+
+    def of(number: int, columns: Mapping[str, Mapping[int, str]]) -> dict[str, str]:
+        return {name: numbered[number] for name, numbered in columns.items()}
+
+    return tuple(_Slot(number, of(number, inputs), of(number, answers)) for number in numbers)
 
 
 def _numbered(names: Sequence[str], prefix: str, stem: str, origin: Origin, *, option: str) -> dict[int, str]:
     """The columns `prefix + stem + number`, by their number."""
-    found: dict[int, str] = {}
-    stems: dict[str, None] = {}
-    for name in names:
-        match = _NUMBERED.fullmatch(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if match is None:
-            continue
-        stems[match["stem"]] = None
-        if match["stem"] == stem.rstrip("_-"):
-            number = int(match["number"])
-            if number in found:
-                raise DataError(f"has the same number as '{found[number]}'", file=origin.file, column=name)
-            found[number] = name
+    found = numbered_columns(names, prefix + stem, origin.file)
     if not found:
-        there = [f"{prefix}{other}0, …" for other in stems]
+        others = (WIDE.fullmatch(name) for name in names if name.startswith(prefix))
+        there = dict.fromkeys(f"{match['prefix']}0, …" for match in others if match)
         advice = f"name the stem with {argument(option)}" + ("" if option == "questions" else ", or None without one")
         raise no_such_column(f"{prefix}{stem}<number>", there, file=origin.file, option=option, advice=advice)
     return found
@@ -245,11 +231,10 @@ def _items(cells: _Cells, shown: Sequence[_Shown], origin: Origin) -> Items:
         for part, column in here.slot.inputs.items():
             value, expected = cells[column][here.row], cells[before.slot.inputs[part]][before.row]
             if value != expected and part != "index":
-                line = _line(before.row, origin)
                 raise origin.error(
                     here.row,
-                    f"item '{here.id}' has '{value[:60]}' here and '{expected[:60]}' on line {line}; expected the "
-                    "same: hit= and index= must identify items",
+                    f"item '{here.id}' has '{value[:60]}' here and '{expected[:60]}' on line "
+                    f"{origin.line(before.row)}; expected the same: hit= and index= must identify items",
                     column,
                 )
     names = shown[0].slot.inputs
@@ -303,15 +288,15 @@ def _ratings(
                 raise origin.error(
                     here.row,
                     f"worker '{rater}' answered '{question}' for item '{here.id}' twice: {other:g} on line "
-                    f"{_line(row, origin)} and {value:g} here; expected one answer: delete the other row",
+                    f"{origin.line(row)} and {value:g} here; expected one answer: delete the other row",
                     column,
                 )
             before[key] = (here.row, float(value))
     if not before:
         raise DataError("every answer is empty; expected ratings", file=origin.file)
-    names = [dict(zip(("item", "rater", "question"), key, strict=True)) for key in before]
-    frame = pl.DataFrame(names).with_columns(value=pl.Series([value for _, value in before.values()]))
-    return Ratings(frame, Origin(origin.file, [_line(row, origin) for row, _ in before.values()]))
+    frame = pl.DataFrame(list(before), schema=["item", "rater", "question"], orient="row")
+    frame = frame.with_columns(value=pl.Series([value for _, value in before.values()]))
+    return Ratings(frame, Origin(origin.file, [origin.line(row) for row, _ in before.values()]))
 
 
 def _no_answer(answer: str, words: Mapping[str, float], *, is_word: bool) -> str:
@@ -328,7 +313,3 @@ def _number(cell: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) and "_" not in cell else None
-
-
-def _line(row: int, origin: Origin) -> int:
-    return int(origin.lines[row]) if origin.lines is not None else row

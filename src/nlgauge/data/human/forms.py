@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from nlgauge.data.human.form_checks import check_words, nearest, problems
-from nlgauge.data.sources.files import decode_utf8
+from nlgauge.data.sources.files import decode_utf8, located
 from nlgauge.errors import DataError, PluginError, UnknownName
 from nlgauge.registry import distribution_of, installed_points
 
@@ -238,14 +238,13 @@ def _data(name: str) -> tuple[bytes, str]:
 
 
 def _checked(raw: Any, file: str) -> Form:
-    try:
-        check_words(Form, raw, "")
-        form = msgspec.convert(raw, Form, str_keys=True)
-    except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at ")
-        raise DataError(f"{place.strip('`').removeprefix('$.') or 'the form'}: {message}", file=file) from error
-    except DataError as error:
-        raise error.at(file=file) from error
-    for place, problem in problems(form):
-        raise DataError(f"{place}: {problem}", file=file)
-    return form
+    with located(file):
+        try:
+            check_words(Form, raw, "")
+            form = msgspec.convert(raw, Form, str_keys=True)
+        except msgspec.ValidationError as error:
+            message, _, place = str(error).partition(" - at ")
+            raise DataError(f"{place.strip('`').removeprefix('$.') or 'the form'}: {message}") from error
+        for place, problem in problems(form):
+            raise DataError(f"{place}: {problem}")
+        return form

@@ -29,19 +29,18 @@ _CROWDS = {"expert_annotations": "expert", "turker_annotations": "turker"}
 
 @dataclass(frozen=True)
 class Place:
-    """A position in a file, for errors."""
+    """A position in the file that is read, for errors."""
 
-    file: str
     line: int | None
-    words: str
+    words: str = ""
 
     def error(self, message: str) -> DataError:
         """An error about this place."""
-        return DataError(f"{self.words}: {message}" if self.words else message, file=self.file, line=self.line)
+        return DataError(f"{self.words}: {message}" if self.words else message, line=self.line)
 
     def inside(self, words: str) -> Place:
         """A place within this one."""
-        return Place(self.file, self.line, f"{self.words}, {words}" if self.words else words)
+        return Place(self.line, f"{self.words}, {words}" if self.words else words)
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,10 @@ class Judged:
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def mans(records: Records, name: str) -> Iterator[Judged]:
+def mans(records: Records) -> Iterator[Judged]:
     """Inputs by their id, each with the texts of several generators and their scores (paper 4)."""
     for line, document in records:
-        file = Place(name, line if len(records) > 1 else None, "")
+        file = Place(line if len(records) > 1 else None)
         for id, entry in _object(document, file).items():
             place = file.inside(f"input '{id[:60]}'")
             prompt = _optional(_object(entry, place).get("prompt"), place.inside("'prompt'"))
@@ -79,33 +78,32 @@ def _error_type(one: Mapping[str, Any], scores: Mapping[str, float | None], plac
     given = next((value for key, value in one.items() if plain(key) in ("error_types", "error_type")), None)
     if given is None:
         return {}
-    types = _types(given, len(scores), place.inside("'error_types'"))
+    here = place.inside("'error_types'")
+    if not isinstance(given, list) or len(given) != len(scores):
+        raise here.error(f"found {shown(given)}; expected a list for each of the {len(scores)} ratings")
+    types = [{_known_type(word, here) for word in words} for words in map(_words, given)]
     return {"error_type": error_type([value for value in scores.values() if value is not None], types)}
 
 
-def _types(given: Any, ratings: int, place: Place) -> list[set[str]]:
-    """The error types that each rater found: a list, a single one, or null."""
-    if not isinstance(given, list) or len(given) != ratings:
-        raise place.error(f"found {shown(given)}; expected a list for each of the {ratings} ratings")
-    found = []
-    for one in given:
-        words = [one] if isinstance(one, str) else one or []
-        kinds = set()
-        for word in words if isinstance(words, list) else [words]:
-            kind = known_error_type(word) if isinstance(word, str) else None
-            if kind is None:
-                raise place.error(f"found {shown(word)}; expected {', '.join(ERROR_TYPES)}, or an empty list")
-            kinds.add(kind)
-        found.append(kinds)
-    return found
+def _words(given: Any) -> list[Any]:
+    """The error types that a rater found: a list, a single one, or null."""
+    if isinstance(given, list):
+        return given
+    return [given] if given or isinstance(given, str) else []
 
 
-def usr(records: Records, name: str) -> Iterator[Judged]:
+def _known_type(word: Any, place: Place) -> str:
+    if isinstance(word, str) and (kind := known_error_type(word)):
+        return kind
+    raise place.error(f"found {shown(word)}; expected {', '.join(ERROR_TYPES)}, or an empty list")
+
+
+def usr(records: Records) -> Iterator[Judged]:
     """Dialogs with the responses of several systems, rated in several respects by the same annotators."""
     first = records[0][1]
     entries = first if isinstance(first, list) else [entry for _, entry in records]
     for number, entry in enumerate(entries, 1):
-        place = Place(name, None, f"input {number}")
+        place = Place(None, f"input {number}")
         given = _object(entry, place).get("responses")
         if not isinstance(given, list) or not given:
             raise place.error(f"'responses' is {shown(given)}; expected a list of at least one")
@@ -131,15 +129,15 @@ def usr(records: Records, name: str) -> Iterator[Judged]:
             yield Judged(id, system, text, scores, here, context, references, columns)
 
 
-def summeval(records: Records, name: str) -> Iterator[Judged]:
+def summeval(records: Records) -> Iterator[Judged]:
     """Summaries of articles, one object each, rated by experts and by a crowd."""
     if len(records) == 1 and isinstance(records[0][1], list):
         records = [(1, one) for one in records[0][1]]
     for number, (line, record) in enumerate(records, 1):
-        one = _object(record, Place(name, line, ""))
-        system = _optional(one.get("model_id"), Place(name, line, "'model_id'"))
-        id = _name(one.get("id", number), Place(name, line, "'id'"))
-        here = Place(name, line, f"summary '{id[:60]}'" + ("" if system is None else f", generator '{system[:60]}'"))
+        one = _object(record, Place(line))
+        system = _optional(one.get("model_id"), Place(line, "'model_id'"))
+        id = _name(one.get("id", number), Place(line, "'id'"))
+        here = Place(line, f"summary '{id[:60]}'" + ("" if system is None else f", generator '{system[:60]}'"))
         scores: Scores = {}
         for key, rater in _CROWDS.items():
             given = one.get(key) or []
@@ -165,7 +163,10 @@ def summeval(records: Records, name: str) -> Iterator[Judged]:
 def hanna(path: str | Path) -> Iterator[Judged]:
     """Stories from prompts, one row per rater, one column per question."""
     frame, origin = read_cells(path)
-    frame = _renamed(frame, origin)
+    names = [plain(name) for name in frame.columns]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DataError("two columns have this name, ignoring case and punctuation", file=origin.file, column=twice[0])
+    frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     questions = [name for name in _HANNA_QUESTIONS if name in frame.columns]
     if missing := [name for name in HANNA_COLUMNS if name not in frame.columns]:
         raise DataError(f"found {', '.join(frame.columns)}; expected this column", file=origin.file, column=missing[0])
@@ -174,7 +175,7 @@ def hanna(path: str | Path) -> Iterator[Judged]:
     ratings: dict[str, Scores] = {}
     ids = []
     for row, cells in enumerate(frame.iter_rows(named=True)):
-        place = _row_place(origin, row)
+        place = Place(origin.line(row))
         story, system = (_name(cells[part], place.inside(f"column '{part}'")) for part in ("story_id", "model"))
         ids.append(f"{story}:{system}")
         mine = ratings.setdefault(ids[-1], {question: {} for question in questions})
@@ -195,7 +196,7 @@ def table(path: str | Path) -> Iterator[Judged]:
     ratings: dict[str, Scores] = {}
     known = read_ratings(path).frame.select("item", "rater", "question", "value")
     for row, (item, rater, question, value) in enumerate(known.rows()):
-        _put(ratings.setdefault(item, {}), plain(question), rater, value, _row_place(origin, row))
+        _put(ratings.setdefault(item, {}), plain(question), rater, value, Place(origin.line(row)))
     parts = {name: name for name in ("text", "system", "context")}
     parts["reference"] = "references" if "references" in frame.columns else "reference"
     yield from _from_rows(frame, origin, frame["item"].cast(pl.String).to_list(), parts, ratings)
@@ -214,11 +215,11 @@ def _from_rows(
                 raise origin.error(
                     row,
                     f"item '{id[:60]}' has {shown(value)} here and {shown(known[name])} on line "
-                    f"{_row_place(origin, before).line}; expected the same",
+                    f"{origin.line(before)}; expected the same",
                     name,
                 )
     for id, (row, cells) in first.items():
-        place = _row_place(origin, row)
+        place = Place(origin.line(row))
         system, context, reference = (cells.get(parts[part]) for part in ("system", "context", "reference"))
         yield Judged(
             id,
@@ -229,17 +230,6 @@ def _from_rows(
             _optional(context, place.inside("the context")),
             _references(reference or None, place.inside("the reference")),
         )
-
-
-def _renamed(frame: pl.DataFrame, origin: Origin) -> pl.DataFrame:
-    names = [plain(name) for name in frame.columns]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise DataError("two columns have this name, ignoring case and punctuation", file=origin.file, column=twice[0])
-    return frame.rename(dict(zip(frame.columns, names, strict=True)))
-
-
-def _row_place(origin: Origin, row: int) -> Place:
-    return Place(origin.file or "", row if origin.lines is None else int(origin.lines[row]), "")
 
 
 def plain(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import polars as pl
 from nlgauge.data.human import judgment_layouts as layouts
 from nlgauge.data.human.judgment_layouts import HANNA_COLUMNS, TABLE_COLUMNS, Judged, Records, plain
 from nlgauge.data.plain_tables import read_cells
-from nlgauge.data.sources.files import STDIN, decode_utf8, display_name, open_bytes
+from nlgauge.data.sources.files import STDIN, decode_utf8, located, read_bytes
 from nlgauge.data.tables import Items, Origin, Ratings
 from nlgauge.errors import DataError, OptionError
 
@@ -64,46 +64,41 @@ def read_judgments(path: str | Path, format: str = "") -> Judgments:
         raise OptionError(f"judgment format '{format}'; expected one of {', '.join(JUDGMENT_FORMATS)}")
     if str(path) == STDIN:
         raise OptionError("judgments from standard input; expected a file, whose content decides its format")
-    name = display_name(str(path))
-    with open_bytes(str(path)) as stream:
-        data = b"".join(iter(stream.read, b""))
-    if not data.strip():
-        raise DataError(f"the file is empty; expected {_LAYOUTS}", file=name)
-    records = _json_records(data, name) if data.lstrip()[:1] in (b"{", b"[") else None
-    form = format or (_table_format(path, name) if records is None else _json_format(records, name))
-    judged: Iterable[Judged]
-    if form in ("hanna", "table"):
-        judged = layouts.hanna(path) if form == "hanna" else layouts.table(path)
-    elif records is None:
-        raise DataError(f"is not JSON, as format {form} requires; expected {_LAYOUTS}", file=name)
-    else:
-        judged = {"mans": layouts.mans, "usr": layouts.usr, "summeval": layouts.summeval}[form](records, name)
-    return _judgments(list(judged), form, name)
+    file = str(path)
+    with located(file):
+        data = read_bytes(file)
+        if not data.strip():
+            raise DataError(f"the file is empty; expected {_LAYOUTS}")
+        is_json = data.lstrip().startswith((b"{", b"["))
+        records = _json_records(decode_utf8(data, file=file, first_line=1)) if is_json else []
+        form = format or (_json_format(records) if is_json else _table_format(path))
+        judged: Iterable[Judged]
+        if form in ("hanna", "table"):
+            judged = layouts.hanna(path) if form == "hanna" else layouts.table(path)
+        elif not is_json:
+            raise DataError(f"is not JSON, as format {form} requires; expected {_LAYOUTS}")
+        else:
+            judged = {"mans": layouts.mans, "usr": layouts.usr, "summeval": layouts.summeval}[form](records)
+        return _judgments(list(judged), form, file)
 
 
-def _json_records(data: bytes, name: str) -> Records:
+def _json_records(text: str) -> Records:
     """A single document, or one per line, each with its line."""
-    text = decode_utf8(data, file=name, first_line=1)
     try:
         return [(1, json.loads(text, object_pairs_hook=_once))]
     except json.JSONDecodeError as error:
         if error.msg != "Extra data":
-            raise DataError(f"invalid JSON ({error.msg}); expected {_LAYOUTS}", file=name, line=error.lineno) from error
+            raise DataError(f"invalid JSON ({error.msg}); expected {_LAYOUTS}", line=error.lineno) from error
     except RecursionError as error:
-        raise DataError(f"JSON that is nested too deeply; expected {_LAYOUTS}", file=name) from error
-    except DataError as error:
-        raise error.at(file=name) from error
+        raise DataError(f"JSON that is nested too deeply; expected {_LAYOUTS}") from error
     records = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
-            try:
-                records.append((number, json.loads(line, object_pairs_hook=_once)))
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise DataError(
-                    f"invalid JSON ({error}); expected one object per line", file=name, line=number
-                ) from error
-            except DataError as error:
-                raise error.at(file=name, line=number) from error
+            with located(line=number):
+                try:
+                    records.append((number, json.loads(line, object_pairs_hook=_once)))
+                except (json.JSONDecodeError, RecursionError) as error:
+                    raise DataError(f"invalid JSON ({error}); expected one object per line") from error
     return records
 
 
@@ -116,17 +111,17 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _table_format(path: str | Path, name: str) -> str:
+def _table_format(path: str | Path) -> str:
     columns = read_cells(path)[0].columns
     names = {plain(column) for column in columns}
     if names.issuperset(HANNA_COLUMNS):
         return "hanna"
     if names.issuperset(TABLE_COLUMNS):
         return "table"
-    raise DataError(f"found columns {', '.join(columns)}; expected {_LAYOUTS}", file=name)
+    raise DataError(f"found columns {', '.join(columns)}; expected {_LAYOUTS}")
 
 
-def _json_format(records: Records, name: str) -> str:
+def _json_format(records: Records) -> str:
     """The format of the first object: that of a line, or the first member of a list or of an object."""
     first = records[0][1]
     inner = first[0] if isinstance(first, list) and first else None
@@ -143,31 +138,30 @@ def _json_format(records: Records, name: str) -> str:
     found = ", ".join(list(one)[:_NAMED]) or "none"
     inside = f", the first of which has {', '.join(list(member)[:_NAMED])}" if isinstance(member, dict) else ""
     kind = "a list of objects" if isinstance(first, list) else "an object"
-    raise DataError(f"found {kind} with the names {found}{inside}; expected {_LAYOUTS}", file=name)
+    raise DataError(f"found {kind} with the names {found}{inside}; expected {_LAYOUTS}")
 
 
-def _judgments(judged: list[Judged], form: str, name: str) -> Judgments:
-    seen: dict[str, Judged] = {}
+def _judgments(judged: list[Judged], form: str, file: str) -> Judgments:
+    seen: set[str] = set()
     for one in judged:
         if one.id in seen:
             raise one.place.error("duplicate; expected every generator once per input, with a unique name")
-        seen[one.id] = one
+        seen.add(one.id)
     rated = [one for one in judged if any(v is not None for scores in one.scores.values() for v in scores.values())]
     if not rated:
-        raise DataError(f"none of {len(judged)} items has a rating; expected {_LAYOUTS}", file=name)
-    questions = list(dict.fromkeys(question for one in rated for question in one.scores))
-    given = [
-        {question: [v for v in one.scores.get(question, {}).values() if v is not None] for question in questions}
-        for one in rated
-    ]
+        raise DataError(f"none of {len(judged)} items has a rating; expected {_LAYOUTS}")
+    questions = dict.fromkeys(question for one in rated for question in one.scores)
+    given = {
+        question: [[v for v in one.scores.get(question, {}).values() if v is not None] for one in rated]
+        for question in questions
+    }
     if any(one.references for one in rated) and (bare := next((one for one in rated if not one.references), None)):
         raise bare.place.error("has no reference, but others do; expected one for every text, or for none")
     columns: dict[str, Any] = {
-        "human" if len(questions) == 1 else f"human_{question}": pl.Series(
-            [math.fsum(mine[question]) / len(mine[question]) if mine[question] else None for mine in given],
-            dtype=pl.Float64,
+        "human" if len(given) == 1 else f"human_{question}": pl.Series(
+            [math.fsum(values) / len(values) if values else None for values in lists], dtype=pl.Float64
         )
-        for question in questions
+        for question, lists in given.items()
     }
     for extra in dict.fromkeys(key for one in rated for key in one.columns):
         columns[extra] = [one.columns.get(extra) for one in rated]
@@ -178,7 +172,7 @@ def _judgments(judged: list[Judged], form: str, name: str) -> Judgments:
         systems=[one.system for one in rated] if any(one.system is not None for one in rated) else None,
         ids=[one.id for one in rated],
         columns=columns,
-        origin=Origin(name),
+        origin=Origin(file),
     )
     rows = [
         {"item": one.id, "rater": rater, "question": question, "value": value, "system": one.system}
@@ -189,32 +183,24 @@ def _judgments(judged: list[Judged], form: str, name: str) -> Judgments:
     ]
     frame = pl.DataFrame(rows, schema_overrides={"system": pl.String, "value": pl.Float64}, infer_schema_length=None)
     frame = frame if "system" in items.frame.columns else frame.drop("system")
-    notes = _notes(judged, rated, questions, given)
-    return Judgments(items, Ratings(frame, Origin(name)), form, tuple(notes))
+    return Judgments(items, Ratings(frame, Origin(file)), form, tuple(_notes(judged, rated, given)))
 
 
-def _notes(
-    judged: Sequence[Judged],
-    rated: Sequence[Judged],
-    questions: Sequence[str],
-    given: Sequence[Mapping[str, list[float]]],
-) -> list[str]:
+def _notes(judged: Sequence[Judged], rated: Sequence[Judged], given: Mapping[str, list[list[float]]]) -> Iterator[str]:
     """What is missing or unusual, with the first few items by name."""
-    notes = []
     kept = {one.id for one in rated}
     if without := [one.id for one in judged if one.id not in kept]:
-        notes.append(f"{len(without)} of {len(judged)} items have no rating and were left out: {_first(without)}")
-    for question in questions:
-        sizes = [len(mine[question]) for mine in given]
+        yield f"{len(without)} of {len(judged)} items have no rating and were left out: {_first(without)}"
+    for question, lists in given.items():
+        sizes = [len(values) for values in lists]
         usual = max(Counter(sizes).items(), key=lambda found: (found[1], found[0]))[0]
         if odd := [f"{one.id} ({size})" for one, size in zip(rated, sizes, strict=True) if size != usual]:
-            notes.append(f"{question}: {len(odd)} of {len(rated)} items do not have {usual} ratings: {_first(odd)}")
+            yield f"{question}: {len(odd)} of {len(rated)} items do not have {usual} ratings: {_first(odd)}"
     if empty := [one.id for one in rated if not one.text.strip()]:
-        notes.append(f"{len(empty)} of {len(rated)} texts are empty: {_first(empty)}")
+        yield f"{len(empty)} of {len(rated)} texts are empty: {_first(empty)}"
     if same := [one.system or one.id for one in rated if one.text in one.references]:
         systems = ", ".join(f"{system} ({count})" for system, count in Counter(same).most_common(_NAMED))
-        notes.append(f"{len(same)} of {len(rated)} texts equal one of their references, by system: {systems}")
-    return notes
+        yield f"{len(same)} of {len(rated)} texts equal one of their references, by system: {systems}"
 
 
 def _first(names: Sequence[str]) -> str:

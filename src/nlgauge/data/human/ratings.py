@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,6 @@ from nlgauge.data.roles import no_such_column
 from nlgauge.data.tables import Origin, Ratings
 from nlgauge.errors import DataError, OptionError, argument
 
-Lines = np.ndarray[Any, Any]
 Scale = tuple[float, float]
 _KEPT = ("pair", "time")
 _WILD = frozenset("*?[")
@@ -57,19 +55,25 @@ def read_ratings(
         *(_name_column(frame, part, name, origin) for part, name in names.items() if part != "value"),
         *(_kept_column(frame, name) for name in _KEPT if name in frame.columns and name not in names.values()),
     )
+    lines = np.asarray(origin.lines)
     if is_wide:
-        columns = _rater_columns(frame, rater, value, origin, taken={*names.values(), *_KEPT})
-        numbers = {name: _numbers(frame[name], origin, scale, may_be_empty=True) for name in columns}
-        table, lines = _melted(about, numbers, np.asarray(origin.lines))
+        rows = about.with_row_index("row")
+        raters = {
+            name: _numbers(frame[name], origin, scale, may_be_empty=True)
+            for name in _rater_columns(frame, rater, value, origin, taken={*names.values(), *_KEPT})
+        }
+        parts = [rows.with_columns(rater=pl.lit(name), value=numbers) for name, numbers in raters.items()]
+        table = pl.concat(parts).filter(pl.col("value").is_not_null()).sort("row", maintain_order=True)
         if table.height == 0:
             raise DataError("every cell is empty; expected ratings", file=origin.file, column=value)
+        lines = lines[table["row"].to_numpy()]
     else:
-        table, lines = about.with_columns(value=_numbers(frame[value], origin, scale)), np.asarray(origin.lines)
+        table = about.with_columns(value=_numbers(frame[value], origin, scale))
     if "question" not in names:
         table = table.with_columns(question=pl.lit(_stem(value) if is_wide else value))
     order = ["item", "rater", "question", "value", *(name for name in _KEPT if name in table.columns)]
     ratings = Ratings(table.select(order), Origin(origin.file, lines, names))
-    _refuse_repeats(ratings.frame, lines, origin.file)
+    _refuse_repeats(ratings)
     return ratings
 
 
@@ -133,33 +137,26 @@ def _numbers(values: pl.Series, origin: Origin, scale: Scale | None, *, may_be_e
     return numbers
 
 
-def _melted(about: pl.DataFrame, ratings: dict[str, pl.Series], lines: Lines) -> tuple[pl.DataFrame, Lines]:
-    """One row per rating, in the order of the file, and its line."""
-    rows = about.with_row_index("row")
-    parts = [rows.with_columns(rater=pl.lit(name), value=values) for name, values in ratings.items()]
-    table = pl.concat(parts).filter(pl.col("value").is_not_null()).sort("row", maintain_order=True)
-    return table.drop("row"), lines[table["row"].to_numpy()]
-
-
 def _stem(pattern: str) -> str:
     """The common prefix of the matching columns before the first wild card: `rating` for `rating_*`."""
     end = min(pattern.index(sign) for sign in _WILD if sign in pattern)
     return pattern[:end].rstrip("_-. ") or pattern
 
 
-def _refuse_repeats(frame: pl.DataFrame, lines: Lines, file: str | None) -> None:
+def _refuse_repeats(ratings: Ratings) -> None:
+    frame, origin = ratings.frame, ratings.origin
     keys = [name for name in ("item", "rater", "question", "pair") if name in frame.columns]
     numbered = frame.with_row_index("row").select(pl.col("row").first().over(keys).alias("first"), "row")
     repeats = numbered.filter(pl.col("first") < pl.col("row"))
     if repeats.height == 0:
         return
     before, here = (frame.row(number, named=True) for number in repeats.row(0))
+    first_line, line = (origin.line(number) for number in repeats.row(0))
     pair = f", pair '{here['pair']}'" if here.get("pair") is not None else ""
-    first_line, line = (int(lines[number]) for number in repeats.row(0))
     raise DataError(
         f"rater '{here['rater']}' rated item '{here['item']}'{pair}, question '{here['question']}' twice: "
         f"{before['value']:g} on line {first_line} and {here['value']:g} on line {line}; expected one: delete "
         "the other",
-        file=file,
+        file=origin.file,
         line=line,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from nlgauge.data.sources.chunks import Chunk
-from nlgauge.data.sources.files import STDIN, display_name, file_size
+from nlgauge.data.sources.files import file_size
 from nlgauge.errors import DataError
 
 Line = tuple[int, dict[str, Any]]
@@ -28,13 +28,21 @@ class Answered:
     system: str | None = None
 
 
-def answer_chunks(answers: Sequence[Answered], size: int, file: str) -> Iterator[Chunk]:
+def lines_of(kind: Callable[[Mapping[str, Any]], bool], lines: Iterable[Line], expected: str) -> Iterator[Line]:
+    """The lines, each of which must be a record of one kind."""
+    for number, record in lines:
+        if not kind(record):
+            raise DataError(f"found {', '.join(record) or 'no keys'}; expected {expected}", line=number)
+        yield number, record
+
+
+def answer_chunks(answers: Sequence[Answered], size: int, path: str) -> Iterator[Chunk]:
     """Answers as chunks of JSON lines: response sets if a document has several answers, else single texts.
 
     Every record has the same columns, with null for missing values. The log has been read to its end by now:
     progress is reported in shares of its bytes.
     """
-    bytes_on_disk = 0 if file == display_name(STDIN) else file_size(file)
+    bytes_on_disk = file_size(path)
     several = any(len(one.responses) != 1 for one in answers)
     with_context = any(one.context is not None for one in answers)
     with_references = any(one.references for one in answers)
@@ -53,8 +61,7 @@ def answer_chunks(answers: Sequence[Answered], size: int, file: str) -> Iterator
             line = msgspec.json.encode(record)
         except UnicodeEncodeError as error:
             raise DataError(
-                f"document '{one.id}' has half of a surrogate pair, which is not text; expected both halves",
-                file=file,
+                f"document '{one.id}' has half of a surrogate pair, which is not text; expected both halves"
             ) from error
         header = header or line
         lines.append(line + b"\n")
@@ -98,6 +105,13 @@ def context_of(messages: Any) -> str | None:
         return "\n".join(messages) or None
     texts = (text_of(message.get("content")) for message in messages if isinstance(message, dict))
     return "\n".join(text for text in texts if text) or None
+
+
+def dig(value: Any, *keys: str) -> Any:
+    """The value below these names of nested objects; None where one is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def texts_in(value: Any) -> tuple[str, ...]:

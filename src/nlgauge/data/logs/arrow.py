@@ -13,8 +13,9 @@ from typing import Any
 
 import polars as pl
 
+from nlgauge.data.logs.answers import dig
 from nlgauge.data.sources.chunks import Chunk
-from nlgauge.data.sources.files import ARROW_MAGIC
+from nlgauge.data.sources.files import ARROW_MAGIC, located
 from nlgauge.data.sources.json_lines import decode_python
 from nlgauge.errors import DataError
 
@@ -32,8 +33,9 @@ def dataset_files(folder: Path) -> list[Path]:
     """The data files of a dataset of one split, in order."""
     if (folder / _SPLITS).is_file():
         return dataset_files(_only_split(folder))
-    if (folder / _STATE).is_file():
-        return _listed_files(folder)
+    if (state := folder / _STATE).is_file():
+        with located(str(state)):
+            return _listed_files(state)
     files = _parquet_files(folder)
     splits = dict.fromkeys(found["split"] if (found := _SHARD.fullmatch(path.stem)) else "" for path in files)
     if len(splits) > 1 or (len(files) > 1 and "" in splits):
@@ -103,43 +105,39 @@ def _parquet_files(folder: Path) -> list[Path]:
 
 
 def _only_split(folder: Path) -> Path:
-    splits = _described(folder / _SPLITS, "splits")
+    with located(str(folder / _SPLITS)):
+        splits = _listed(folder / _SPLITS, "splits")
     if len(splits) != 1:
         ways = ", ".join(str(folder / split) for split in splits) or "none"
         raise DataError(
             f"is a dataset of {len(splits)} splits; expected one: name its folder ({ways})", file=str(folder)
         )
-    return _inside(folder, splits[0], folder / _SPLITS)
+    return splits[0]
 
 
-def _listed_files(folder: Path) -> list[Path]:
-    files = [_inside(folder, name, folder / _STATE) for name in _described(folder / _STATE, "_data_files")]
+def _listed_files(state: Path) -> list[Path]:
+    files = _listed(state, "_data_files")
     missing = next((path for path in files if not path.is_file()), None)
     if missing is not None:
-        raise DataError(
-            f"names {missing.name}, which does not exist; expected a complete dataset", file=str(folder / _STATE)
-        )
+        raise DataError(f"names {missing.name}, which does not exist; expected a complete dataset")
     if not files:
-        raise DataError("names no data files; expected at least one", file=str(folder / _STATE))
+        raise DataError("names no data files; expected at least one")
     return files
 
 
-def _described(path: Path, key: str) -> list[str]:
-    """The names that a dataset's description lists."""
+def _listed(path: Path, key: str) -> list[Path]:
+    """What a dataset's description lists: files or folders beside it."""
     try:
         value = decode_python(path.read_bytes())
     except (ValueError, OSError) as error:
-        raise DataError(f"cannot be read ({error}); expected the description of a dataset", file=str(path)) from error
-    found = value.get(key) if isinstance(value, dict) else None
+        raise DataError(f"cannot be read ({error}); expected the description of a dataset") from error
+    found = dig(value, key)
     entries = found if isinstance(found, list) else []
     names = [entry.get("filename") if isinstance(entry, dict) else entry for entry in entries]
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"has no list of names '{key}'; expected the description of a dataset", file=str(path))
-    return [str(name) for name in names]
-
-
-def _inside(folder: Path, name: str, description: Path) -> Path:
-    """A file that a description names; it must be in the same folder."""
-    if name in ("", ".", "..") or Path(name).name != name:
-        raise DataError(f"names '{name}'; expected files beside it, by name alone", file=str(description))
-    return folder / name
+    listed = [name for name in names if isinstance(name, str)]
+    if not isinstance(found, list) or len(listed) < len(names):
+        raise DataError(f"has no list of names '{key}'; expected the description of a dataset")
+    for name in listed:
+        if name in ("", ".", "..") or Path(name).name != name:
+            raise DataError(f"names '{name}'; expected files beside it, by name alone")
+    return [path.parent / name for name in listed]

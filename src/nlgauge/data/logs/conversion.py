@@ -15,22 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from nlgauge.data.logs import arrow, inspect_ai, lm_eval, openai_batch
-from nlgauge.data.logs.answers import Line, answer_chunks
+from nlgauge.data.logs.answers import Answered, Line, answer_chunks
+from nlgauge.data.sources import files
 from nlgauge.data.sources.chunks import BLANK, Chunk, first_record, line_chunks
-from nlgauge.data.sources.files import (
-    ARROW_MAGIC,
-    PARQUET_MAGIC,
-    STDIN,
-    ZIP_MAGIC,
-    check_readable,
-    display_name,
-    first_bytes,
-    is_compressed,
-)
 from nlgauge.data.sources.json_lines import decode_python, decode_python_line
 from nlgauge.data.sources.object_stores import is_address
 from nlgauge.errors import DataError, OptionError, argument
 
+_BINARY = (files.ZIP_MAGIC, files.PARQUET_MAGIC, *files.ARROW_MAGIC)
 _LARGEST_DOCUMENT = 2 << 30
 _LONGEST_CHARACTER = 4
 _LM_EVAL_RESULTS = frozenset({"results", "versions", "config"})
@@ -40,7 +32,7 @@ _PART_OF_A_WORD = re.compile(r"[-+.\\\w]{0,9}")
 def is_outputs_folder(path: str) -> bool:
     """Whether a folder is read as a whole: results of lm-evaluation-harness, or a dataset."""
     folder = Path(path)
-    return path != STDIN and folder.is_dir() and (bool(lm_eval.sample_files(folder)) or arrow.is_dataset(folder))
+    return path != files.STDIN and folder.is_dir() and (bool(lm_eval.sample_files(folder)) or arrow.is_dataset(folder))
 
 
 def record_chunks(path: str, size: int, asked_in: str = "") -> Iterator[Chunk]:
@@ -48,12 +40,13 @@ def record_chunks(path: str, size: int, asked_in: str = "") -> Iterator[Chunk]:
 
     `asked_in` names the input of an OpenAI batch, which has the contexts.
     """
-    converted = _converted(path, size)
-    if converted is None:
-        yield from _line_chunks(path, size, asked_in)
-        return
-    _refuse_companion(path, asked_in)
-    yield from converted
+    with files.located(files.display_name(path)):
+        converted = _converted(path, size)
+        if converted is None:
+            yield from _line_chunks(path, size, asked_in)
+            return
+        _refuse_companion(path, asked_in)
+        yield from converted
 
 
 def is_plain_lines(path: str) -> bool:
@@ -61,31 +54,26 @@ def is_plain_lines(path: str) -> bool:
 
     The first record decides, as when the whole file is read.
     """
-    magic = first_bytes(path)
-    if is_outputs_folder(path) or is_compressed(path) or magic.startswith((ZIP_MAGIC, PARQUET_MAGIC, *ARROW_MAGIC)):
+    magic = files.first_bytes(path)
+    if is_outputs_folder(path) or files.is_compressed(path) or magic.startswith(_BINARY):
         return False
     header = first_record(path)
     record = _decoded(header)
-    is_log = (
-        openai_batch.is_output(record)
-        or openai_batch.is_input(record)
-        or lm_eval.is_sample(record)
-        or inspect_ai.is_log(record)
-    )
-    return not is_log and header.strip(BLANK) != b"{"
+    kinds = (openai_batch.is_output, openai_batch.is_input, lm_eval.is_sample, inspect_ai.is_log)
+    return not any(kind(record) for kind in kinds) and header.strip(BLANK) != b"{"
 
 
 def _converted(path: str, size: int) -> Iterator[Chunk] | None:
     """The chunks of a folder or a binary file; None for a file of lines."""
     if is_outputs_folder(path):
         return _folder_chunks(Path(path), size)
-    check_readable(path)
-    magic = first_bytes(path)
-    if is_address(path) and magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)):
-        raise DataError("is a log or an Arrow file; expected JSON lines or Parquet: copy it to this machine", file=path)
-    if magic.startswith(ZIP_MAGIC):
+    files.check_readable(path)
+    magic = files.first_bytes(path)
+    if is_address(path) and magic.startswith((files.ZIP_MAGIC, *files.ARROW_MAGIC)):
+        raise DataError("is a log or an Arrow file; expected JSON lines or Parquet: copy it to this machine")
+    if magic.startswith(files.ZIP_MAGIC):
         return answer_chunks(inspect_ai.read_archive(path), size, path)
-    if magic.startswith(ARROW_MAGIC):
+    if magic.startswith(files.ARROW_MAGIC):
         return arrow.table_chunks([Path(path)], size, Path(path).stat().st_size)
     return None
 
@@ -95,44 +83,45 @@ def _line_chunks(path: str, size: int, asked_in: str) -> Iterator[Chunk]:
     first = next(chunks, None)
     if first is None:
         return
-    name, whole, record = display_name(path), chain([first], chunks), _decoded(first.header)
-    if first.payload.startswith((ZIP_MAGIC, PARQUET_MAGIC, *ARROW_MAGIC)):
-        raise DataError("holds a binary file; expected JSON lines: give the name of the file", file=name)
+    name, whole, record = files.display_name(path), chain([first], chunks), _decoded(first.header)
+    if first.payload.startswith(_BINARY):
+        raise DataError("holds a binary file; expected JSON lines: give the name of the file")
     if openai_batch.is_output(record):
-        prompts = _prompts(asked_in) if asked_in else None
-        yield from answer_chunks(openai_batch.read_output(_lines(whole, name), name, prompts, asked_in), size, name)
+        prompts = None
+        if asked_in:
+            with files.located(asked_in):
+                prompts = openai_batch.read_prompts(_lines(line_chunks(asked_in, size), asked_in))
+        yield from answer_chunks(openai_batch.read_output(_lines(whole, name), prompts, asked_in), size, path)
         return
     _refuse_companion(path, asked_in)
     if openai_batch.is_input(record):
         raise DataError(
             "is the input of a batch; expected its output, with this file as its companion: "
-            f"{argument('aligned', 'context=FILE')}",
-            file=name,
+            f"{argument('aligned', 'context=FILE')}"
         )
     if lm_eval.is_sample(record):
-        answers = lm_eval.read_samples(_lines(whole, name), name)
-        yield from answer_chunks(lm_eval.with_model(answers, path), size, name)
+        answers = lm_eval.read_samples(_lines(whole, name))
+        yield from answer_chunks(lm_eval.with_model(answers, path), size, path)
     elif _is_summary(record):
-        raise _no_records(record, name)
+        raise _no_records(record)
     elif inspect_ai.is_log(record):
-        yield from answer_chunks(inspect_ai.read_document(record, name), size, name)
+        yield from answer_chunks(inspect_ai.read_document(record), size, path)
     elif first.header.strip(BLANK) == b"{":
-        yield from _document_chunks(whole, size, name)
+        yield from answer_chunks(inspect_ai.read_document(_document(whole)), size, path)
     else:
         yield from whole
 
 
 def _folder_chunks(folder: Path, size: int) -> Iterator[Chunk]:
-    name = str(folder)
     if samples := lm_eval.sample_files(folder):
-        read = ((path, _samples(path, size)) for path in samples)
-        yield from answer_chunks(list(lm_eval.folder_answers(read, name)), size, name)
-        return
-    yield from arrow.table_chunks(arrow.dataset_files(folder), size, folder.stat().st_size)
+        read = ((path, _samples(str(path), size)) for path in samples)
+        return answer_chunks(list(lm_eval.folder_answers(read)), size, str(folder))
+    return arrow.table_chunks(arrow.dataset_files(folder), size, folder.stat().st_size)
 
 
-def _samples(path: Path, size: int) -> list[Any]:
-    return lm_eval.read_samples(_lines(line_chunks(str(path), size), str(path)), str(path))
+def _samples(path: str, size: int) -> list[Answered]:
+    with files.located(path):
+        return lm_eval.read_samples(_lines(line_chunks(path, size), path))
 
 
 def _decoded(header: bytes) -> dict[str, Any]:
@@ -151,8 +140,8 @@ def _lines(chunks: Iterable[Chunk], name: str) -> Iterator[Line]:
                 yield number, decode_python_line(line, number, name)
 
 
-def _document_chunks(chunks: Iterable[Chunk], size: int, name: str) -> Iterator[Chunk]:
-    """The chunks of a JSON document over many lines, which must be an Inspect log."""
+def _document(chunks: Iterable[Chunk]) -> dict[str, Any]:
+    """A JSON document over many lines, which must be an Inspect log."""
     parts, held = [], 0
     for chunk in chunks:
         parts.append(chunk.payload)
@@ -160,31 +149,29 @@ def _document_chunks(chunks: Iterable[Chunk], size: int, name: str) -> Iterator[
         if held > _LARGEST_DOCUMENT:
             raise DataError(
                 f"is a JSON document of more than {_LARGEST_DOCUMENT >> 30} GB; expected a smaller one: write the log "
-                "as .eval (inspect log convert --to eval)",
-                file=name,
+                "as .eval (inspect log convert --to eval)"
             )
     data = b"".join(parts)
     try:
         document = decode_python(data)
     except ValueError as error:
-        raise _bad_document(data, error, name) from error
+        raise _bad_document(data, error) from error
     if not isinstance(document, dict) or not inspect_ai.is_log(document):
-        raise _no_records(document, name)
-    yield from answer_chunks(inspect_ai.read_document(document, name), size, name)
+        raise _no_records(document)
+    return document
 
 
-def _bad_document(data: bytes, error: ValueError, name: str) -> DataError:
+def _bad_document(data: bytes, error: ValueError) -> DataError:
     """The error of a JSON document over many lines: it is truncated, or invalid on some line."""
     if _ends_early(data, error):
         return DataError(
             "ends in the middle of a JSON document; expected one JSON object per line, or a complete Inspect log: copy "
-            "it again, or wait until its run is done",
-            file=name,
+            "it again, or wait until its run is done"
         )
     line = error.lineno if isinstance(error, json.JSONDecodeError) else None
     reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
     return DataError(
-        f"invalid JSON ({reason}); expected one JSON object per line, or a complete Inspect log", file=name, line=line
+        f"invalid JSON ({reason}); expected one JSON object per line, or a complete Inspect log", line=line
     )
 
 
@@ -205,30 +192,24 @@ def _is_summary(document: Mapping[str, Any]) -> bool:
     return ours or (document.keys() >= _LM_EVAL_RESULTS and isinstance(document["results"], dict))
 
 
-def _no_records(document: Any, name: str) -> DataError:
+def _no_records(document: Any) -> DataError:
     """The error of a JSON document without texts, with advice where they are."""
     if isinstance(document, dict) and _is_summary(document):
-        found = (
-            "is a result of nlgauge score, which nlgauge leaderboard reads; expected texts"
-            if "scores" in document
-            else "has the results of lm-evaluation-harness, without texts; expected the samples_*.jsonl beside it (of "
+        if "scores" in document:
+            return DataError("is a result of nlgauge score, which nlgauge leaderboard reads; expected texts")
+        return DataError(
+            "has the results of lm-evaluation-harness, without texts; expected the samples_*.jsonl beside it (of "
             "lm_eval --log_samples), or their folder"
         )
-        return DataError(found, file=name)
     found = f"with {', '.join(list(document)[:8])}" if isinstance(document, dict) else "that is not an object"
     return DataError(
-        f"is a JSON document {found}; expected one JSON object per line, or an Inspect log (eval, status, samples)",
-        file=name,
+        f"is a JSON document {found}; expected one JSON object per line, or an Inspect log (eval, status, samples)"
     )
-
-
-def _prompts(path: str) -> dict[str, str | None]:
-    return openai_batch.read_prompts(_lines(line_chunks(path, 1 << 20), path), path)
 
 
 def _refuse_companion(path: str, asked_in: str) -> None:
     if asked_in:
         raise OptionError(
-            f"{display_name(path)} is read as jsonl; {argument('aligned', f'context={asked_in}')} requires plain "
+            f"{files.display_name(path)} is read as jsonl; {argument('aligned', f'context={asked_in}')} requires plain "
             "text, or the output of an OpenAI batch, whose input it names"
         )

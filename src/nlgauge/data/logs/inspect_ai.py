@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nlgauge.data.logs.answers import Answered, context_of, describe_content, shown, text_of, texts_in
+from nlgauge.data.logs.answers import Answered, context_of, describe_content, dig, shown, text_of, texts_in
 from nlgauge.data.sources.files import ZIP_MAGIC
 from nlgauge.data.sources.json_lines import decode_python
 from nlgauge.errors import DataError
@@ -26,43 +26,42 @@ def is_log(document: Mapping[str, Any]) -> bool:
     return isinstance(document.get("eval"), dict) and "status" in document
 
 
-def read_document(document: Mapping[str, Any], file: str) -> list[Answered]:
+def read_document(document: Mapping[str, Any]) -> list[Answered]:
     """The samples of a `.json` log."""
     samples = document.get("samples")
-    _check_finished(document, file)
+    _check_finished(document)
     if not isinstance(samples, list) or not all(isinstance(sample, dict) for sample in samples):
-        raise _no_samples(file)
-    return _answers(samples, document, file)
+        samples = []
+    return _answers(samples, document)
 
 
 def read_archive(path: str) -> list[Answered]:
     """The samples of an `.eval` log; unpacked sizes are limited."""
     try:
         with zipfile.ZipFile(path) as archive:
-            header = _header(archive, path)
-            return _answers(_samples(archive, path), header, path)
+            header = _header(archive)
+            return _answers(_samples(archive), header)
     except (zipfile.BadZipFile, zlib.error, ZstdError, EOFError, NotImplementedError, RuntimeError) as error:
         raise DataError(
-            f"the archive is truncated or damaged ({shown(str(error))}); expected a complete log: copy it again",
-            file=path,
+            f"the archive is truncated or damaged ({shown(str(error))}); expected a complete log: copy it again"
         ) from error
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}", file=path) from error
+        raise DataError(f"cannot be read: {error.strerror or error}") from error
 
 
-def _header(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
+def _header(archive: zipfile.ZipFile) -> dict[str, Any]:
     names = set(archive.namelist())
     if _HEADER not in names:
         if _STARTED in names:
-            raise _unfinished("its run was interrupted", path)
+            raise _unfinished("its run was interrupted")
         some = ", ".join(sorted(names)[:3]) or "nothing"
-        raise DataError(f"is a zip file with {some}; expected an Inspect log with {_HEADER} and samples", file=path)
-    header = _object(_entry(archive, archive.getinfo(_HEADER)), f"{path} ({_HEADER})")
-    _check_finished(header, path)
+        raise DataError(f"is a zip file with {some}; expected an Inspect log with {_HEADER} and samples")
+    header = _object(_entry(archive, archive.getinfo(_HEADER)), f"{archive.filename} ({_HEADER})")
+    _check_finished(header)
     return header
 
 
-def _samples(archive: zipfile.ZipFile, path: str) -> Iterator[dict[str, Any]]:
+def _samples(archive: zipfile.ZipFile) -> Iterator[dict[str, Any]]:
     total = 0
     for entry in archive.infolist():
         if not (entry.filename.startswith(_SAMPLES) and entry.filename.endswith(".json")):
@@ -70,16 +69,13 @@ def _samples(archive: zipfile.ZipFile, path: str) -> Iterator[dict[str, Any]]:
         data = _entry(archive, entry)
         total += len(data)
         if total > _LARGEST_LOG:
-            raise DataError(f"unpacks to more than {_LARGEST_LOG >> 30} GB; expected a smaller log", file=path)
-        yield _object(data, f"{path} ({entry.filename})")
+            raise DataError(f"unpacks to more than {_LARGEST_LOG >> 30} GB; expected a smaller log")
+        yield _object(data, f"{archive.filename} ({entry.filename})")
 
 
 def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     """One file of the archive; declared sizes are not trusted."""
-    too_large = DataError(
-        f"{entry.filename} unpacks to more than {_LARGEST_ENTRY >> 20} MB; expected a smaller sample",
-        file=archive.filename,
-    )
+    too_large = DataError(f"{entry.filename} unpacks to more than {_LARGEST_ENTRY >> 20} MB; expected a smaller sample")
     if entry.file_size > _LARGEST_ENTRY:
         raise too_large
     if entry.compress_type == _ZSTANDARD:
@@ -118,34 +114,19 @@ def _object(data: bytes, file: str) -> dict[str, Any]:
     return value
 
 
-def _check_finished(header: Mapping[str, Any], file: str) -> None:
+def _check_finished(header: Mapping[str, Any]) -> None:
     status = header.get("status")
     if status != "success":
         failed = header.get("error")
         reason = f" ({shown(failed.get('message', failed))})" if isinstance(failed, dict) else ""
-        raise _unfinished(f"its status is '{status}'{reason}", file)
+        raise _unfinished(f"its status is '{status}'{reason}")
 
 
-def _unfinished(found: str, file: str) -> DataError:
-    return DataError(f"{found}; expected a finished log: run `inspect eval-retry` on it", file=file)
+def _unfinished(found: str) -> DataError:
+    return DataError(f"{found}; expected a finished log: run `inspect eval-retry` on it")
 
 
-def _no_samples(file: str) -> DataError:
-    return DataError(
-        "the log has no samples; expected a log with them (inspect eval without --no-log-samples)", file=file
-    )
-
-
-def _about(header: Mapping[str, Any]) -> tuple[str | None, list[Any]]:
-    """The model's name, and the ids of the samples in the order of their dataset."""
-    run = header.get("eval")
-    model = run.get("model") if isinstance(run, dict) else None
-    dataset = run.get("dataset") if isinstance(run, dict) else None
-    ids = dataset.get("sample_ids") if isinstance(dataset, dict) else None
-    return (model if isinstance(model, str) else None), (ids if isinstance(ids, list) else [])
-
-
-def _answers(samples: Iterable[Mapping[str, Any]], header: Mapping[str, Any], file: str) -> list[Answered]:
+def _answers(samples: Iterable[Mapping[str, Any]], header: Mapping[str, Any]) -> list[Answered]:
     """Epochs of one sample, and choices of one epoch, are the responses of one set, in that order.
 
     Samples are in the order of their dataset, not of completion.
@@ -157,53 +138,45 @@ def _answers(samples: Iterable[Mapping[str, Any]], header: Mapping[str, Any], fi
         if sample.get("id") is None or not isinstance(epoch, int):
             raise DataError(
                 f"a sample has id {shown(sample.get('id'))} and epoch {shown(epoch)}; expected a name and a number: "
-                "copy the log again",
-                file=file,
+                "copy the log again"
             )
         if epoch in epochs.setdefault(name, {}):
-            raise DataError(
-                f"sample '{name}' is a duplicate in epoch {epoch}; expected unique sample ids",
-                file=file,
-            )
+            raise DataError(f"sample '{name}' is a duplicate in epoch {epoch}; expected unique sample ids")
         attachments = sample.get("attachments")
         held = attachments if isinstance(attachments, dict) else {}
-        epochs[name][epoch] = _responses(sample, f"sample '{name}', epoch {epoch}", held, file)
+        epochs[name][epoch] = _responses(sample, f"sample '{name}', epoch {epoch}", held)
         about.setdefault(name, (context_of(_resolved(sample.get("input"), held)), texts_in(sample.get("target"))))
     if not epochs:
-        raise _no_samples(file)
-    model, ids = _about(header)
-    places = {str(one): place for place, one in enumerate(ids)}
+        raise DataError("the log has no samples; expected a log with them (inspect eval without --no-log-samples)")
+    model, ids = dig(header, "eval", "model"), dig(header, "eval", "dataset", "sample_ids")
+    system = model if isinstance(model, str) else None
+    places = {str(one): place for place, one in enumerate(ids if isinstance(ids, list) else [])}
     return [
-        Answered(name, tuple(text for _, texts in sorted(epochs[name].items()) for text in texts), *about[name], model)
+        Answered(name, tuple(text for _, texts in sorted(epochs[name].items()) for text in texts), *about[name], system)
         for name in sorted(epochs, key=lambda name: places.get(name, len(places)))
     ]
 
 
-def _responses(sample: Mapping[str, Any], place: str, attachments: Mapping[str, Any], file: str) -> tuple[str, ...]:
+def _responses(sample: Mapping[str, Any], place: str, attachments: Mapping[str, Any]) -> tuple[str, ...]:
     failed = sample.get("error")
     if failed:
         reason = failed.get("message", failed) if isinstance(failed, dict) else failed
         raise DataError(
-            f"{place} has an error ({shown(reason)}); expected an answer: run `inspect eval-retry` on the log",
-            file=file,
+            f"{place} has an error ({shown(reason)}); expected an answer: run `inspect eval-retry` on the log"
         )
-    output = sample.get("output")
-    choices = output.get("choices") if isinstance(output, dict) else None
+    choices = dig(sample, "output", "choices")
     if not isinstance(choices, list) or not choices:
         raise DataError(
-            f"{place} has no output; expected at least one choice: does a solver of the task call generate()?",
-            file=file,
+            f"{place} has no output; expected at least one choice: does a solver of the task call generate()?"
         )
     texts = []
     for choice in choices:
-        message = choice.get("message") if isinstance(choice, dict) else None
-        content = message.get("content") if isinstance(message, dict) else None
+        content = dig(choice, "message", "content")
         text = text_of(_resolved(content, attachments))
         if text is None:
             raise DataError(
                 f"{place} has no text (found {describe_content(content)}); expected text: leave the sample out with "
-                "`inspect eval --sample-id`",
-                file=file,
+                "`inspect eval --sample-id`"
             )
         texts.append(text)
     return tuple(texts)

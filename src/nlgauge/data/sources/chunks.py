@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 
-from nlgauge.data.sources.files import (
-    BLOCK_BYTES,
-    ByteStream,
-    check_readable,
-    display_name,
-    file_size,
-    head_of,
-    is_compressed,
-    is_seekable,
-    open_bytes,
-    open_range,
-    scan_parquet,
-)
+from nlgauge.data.sources import files
 from nlgauge.errors import DataError
 
 CHUNK_BYTES = 2 << 20
@@ -70,16 +58,16 @@ def line_chunks(path: str, size: int, span: Span | None = None) -> Iterator[Chun
 
 def first_record(path: str) -> bytes:
     """The first line of a file that is not blank."""
-    if is_seekable(path):
-        lines = head_of(path).text.split(b"\n")[:-1]
+    if files.is_seekable(path):
+        lines = files.head_of(path).text.split(b"\n")[:-1]
         if found := next((line for line in lines if line.strip(BLANK)), None):
             return found.lstrip(BLANK)
     return next((chunk.header for chunk in line_chunks(path, 1 << 16) if chunk.header), b"")
 
 
-def _opened(path: str, size: int, span: Span | None) -> AbstractContextManager[ByteStream]:
-    block = min(size, BLOCK_BYTES)
-    return open_bytes(path, block) if span is None else open_range(path, span.start, span.stop, block)
+def _opened(path: str, size: int, span: Span | None) -> AbstractContextManager[files.ByteStream]:
+    block = min(size, files.BLOCK_BYTES)
+    return files.open_bytes(path, block) if span is None else files.open_range(path, span.start, span.stop, block)
 
 
 def csv_record(delimiter: str) -> re.Pattern[bytes]:
@@ -119,9 +107,9 @@ def csv_chunks(path: str, size: int, delimiter: str, span: Span | None = None) -
 
 def first_line_of(path: str) -> bytes:
     """The first line of a file, with its line end."""
-    if is_seekable(path) and (known := head_of(path).first_line()) is not None:
+    if files.is_seekable(path) and (known := files.head_of(path).first_line()) is not None:
         return known
-    with open_bytes(path, BLOCK_BYTES) as stream:
+    with files.open_bytes(path, files.BLOCK_BYTES) as stream:
         return next(_whole_lines(stream, path, 1 << 16), b"").partition(b"\n")[0] + b"\n"
 
 
@@ -132,59 +120,51 @@ def text_chunks(
 
     A span begins and ends at the ends of sets, and excludes companions.
     """
+    name, unit = files.display_name(path), "sets" if lines_per_set > 1 else "lines"
     with ExitStack() as stack:
         stream = stack.enter_context(_opened(path, size, span))
-        companions = {name: _lines(stack.enter_context(open_bytes(p)), p) for name, p in aligned.items()}
+        companions = {part: _lines(stack.enter_context(files.open_bytes(file)), file) for part, file in aligned.items()}
         pending: list[bytes] = []
         first_line = span.first_line if span else 1
-
-        def cut(count: int) -> Chunk:
-            records, sets = pending[:count], -(-count // lines_per_set)
-            del pending[:count]
-            matching = {name: list(islice(rows, sets)) for name, rows in companions.items()}
-            for name, rows in matching.items():
-                if len(rows) < sets:
-                    raise DataError(
-                        f"has {(first_line - 1) // lines_per_set + len(rows)} lines, fewer than {display_name(path)} "
-                        f"has {'sets' if lines_per_set > 1 else 'lines'}; expected one line for each",
-                        file=aligned[name],
-                    )
-            joined = {name: b"".join(line + b"\n" for line in rows) for name, rows in matching.items()}
-            payload = b"".join(line + b"\n" for line in records)
-            return Chunk(payload, first_line, aligned=joined, consumed=stream.consumed)
-
         for block in _whole_lines(stream, path, size, first_line):
             pending += block.removesuffix(b"\n").split(b"\n")
-            ready = len(pending) - len(pending) % lines_per_set
-            if ready:
-                yield cut(ready)
-                first_line += ready
+            sets, before = len(pending) // lines_per_set, (first_line - 1) // lines_per_set
+            if not sets:
+                continue
+            matching = {part: list(islice(rows, sets)) for part, rows in companions.items()}
+            for part, found in matching.items():
+                if len(found) < sets:
+                    raise DataError(
+                        f"has {before + len(found)} lines, fewer than {name} has {unit}; expected one line for each",
+                        file=aligned[part],
+                    )
+            joined = {part: _joined(found) for part, found in matching.items()}
+            ready = sets * lines_per_set
+            yield Chunk(_joined(pending[:ready]), first_line, aligned=joined, consumed=stream.consumed)
+            del pending[:ready]
+            first_line += ready
         if pending:
             raise DataError(
                 f"ends in the middle of a set: {len(pending)} lines are left over; expected a multiple of "
                 f"{lines_per_set} lines",
-                file=display_name(path),
+                file=name,
                 line=first_line,
             )
-        for name, rows in companions.items():
+        for part, rows in companions.items():
             if next(rows, None) is not None:
-                unit = "sets" if lines_per_set > 1 else "lines"
-                raise DataError(
-                    f"has more lines than {display_name(path)} has {unit} ({(first_line - 1) // lines_per_set}); "
-                    "expected one line for each",
-                    file=aligned[name],
-                )
+                message = f"has more lines than {name} has {unit} ({(first_line - 1) // lines_per_set})"
+                raise DataError(f"{message}; expected one line for each", file=aligned[part])
 
 
 def parquet_rows(path: str) -> int:
     """How many rows a Parquet file has."""
     import polars as pl
 
-    check_readable(path)
-    if is_compressed(path):
+    files.check_readable(path)
+    if files.is_compressed(path):
         raise DataError("is a compressed Parquet file; Parquet is compressed by itself: unpack it first", file=path)
     try:
-        total: int = scan_parquet(path).select(pl.len()).collect().item()
+        total: int = files.scan_parquet(path).select(pl.len()).collect().item()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"is not a readable Parquet file ({str(error).partition(chr(10))[0]})", file=path) from error
     if total == 0:
@@ -198,14 +178,14 @@ def parquet_chunks(path: str, size: int, rows: tuple[int, int] | None = None) ->
     first, last = rows or (0, total)
     if last > total:
         raise DataError(f"has {total} rows; expected {last}, as before: the file was cut short", file=path)
-    bytes_per_row = _PARQUET_UNPACKED * file_size(path) / total
+    bytes_per_row = _PARQUET_UNPACKED * files.file_size(path) / total
     rows_per_chunk = max(1, int(size / bytes_per_row))
     for start in range(first, last, rows_per_chunk):
         stop = min(start + rows_per_chunk, last)
         yield Chunk(b"", start + 1, rows=(start, stop), consumed=stop)
 
 
-def _whole_lines(stream: ByteStream, path: str, size: int, line: int = 1) -> Iterator[bytes]:
+def _whole_lines(stream: files.ByteStream, path: str, size: int, line: int = 1) -> Iterator[bytes]:
     parts: list[bytes] = []
     held = 0
     while block := stream.read():
@@ -227,10 +207,16 @@ def _whole_lines(stream: ByteStream, path: str, size: int, line: int = 1) -> Ite
         yield whole if whole.endswith(b"\n") else whole + b"\n"
 
 
-def _lines(stream: ByteStream, path: str) -> Iterator[bytes]:
+def _lines(stream: files.ByteStream, path: str) -> Iterator[bytes]:
     for block in _whole_lines(stream, path, 1 << 20):
         yield from block.removesuffix(b"\n").split(b"\n")
 
 
+def _joined(lines: Iterable[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)
+
+
 def _too_long(path: str, line: int, advice: str) -> DataError:
-    return DataError(f"a record is longer than {MAX_LINE_BYTES >> 20} MB; {advice}", file=display_name(path), line=line)
+    return DataError(
+        f"a record is longer than {MAX_LINE_BYTES >> 20} MB; {advice}", file=files.display_name(path), line=line
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import sys
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 from nlgauge.data.sources import object_stores as stores
 from nlgauge.errors import DataError, argument
@@ -42,6 +43,16 @@ ZIP_MAGIC, PARQUET_MAGIC = b"PK\x03\x04", b"PAR1"
 ARROW_MAGIC = (b"ARROW1", b"\xff\xff\xff\xff")  # a file, a stream
 
 
+@contextmanager
+def located(file: str | None = None, line: int | None = None, column: str | None = None) -> Iterator[None]:
+    """In this block, errors of data that name no other place are about this file, line and column."""
+    try:
+        yield
+    except DataError as error:
+        error.file, error.line, error.column = error.file or file, error.line or line, error.column or column
+        raise
+
+
 def display_name(path: str) -> str:
     """The name of a file in messages."""
     return "standard input" if path == STDIN else path
@@ -58,15 +69,16 @@ def detect_format(path: str) -> str:
     if name.suffix in _SUFFIXES:
         return _SUFFIXES[name.suffix]
     magic = first_bytes(path)
-    if magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)) or (name.suffix == ".json" and _begins_an_object(path)):
+    is_json = name.suffix == ".json"
+    is_object = is_json and magic and head_of(path).text.lstrip().startswith(b"{")
+    if is_object or magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)):
         return "jsonl"
     if magic.startswith(PARQUET_MAGIC):
         return "parquet"
-    known = ", ".join(_SUFFIXES)
-    advice = " A JSON array must be converted to one object per line (.jsonl)." if name.suffix == ".json" else ""
+    advice = " A JSON array must be converted to one object per line (.jsonl)." if is_json else ""
     raise DataError(
-        f"cannot tell the format from the name; expected one of {known} (also .gz, .zst), or name it with "
-        f"{argument('input_format')}.{advice}",
+        f"cannot tell the format from the name; expected one of {', '.join(_SUFFIXES)} (also .gz, .zst), or name it "
+        f"with {argument('input_format')}.{advice}",
         file=path,
     )
 
@@ -137,24 +149,10 @@ def _read_head(path: str, identity: str) -> Head:
     del identity  # a part of the key: a changed file is read again
     with _raw(path) as file:
         raw = file.read(_HEAD_BYTES)
-    if not raw.startswith((_GZIP, _ZSTD)):
-        return Head(raw, raw.removeprefix(UTF8_BOM), len(raw) < _HEAD_BYTES)
-    return Head(raw, _unpacked(raw).removeprefix(UTF8_BOM), False)
-
-
-def _unpacked(raw: bytes) -> bytes:
-    """The beginning of compressed data; nothing where it is damaged, which the reader of the whole file says."""
-    if raw.startswith(_GZIP):
-        try:
-            return zlib.decompressobj(wbits=31).decompress(raw, _HEAD_BYTES)
-        except zlib.error:
-            return b""
-    from nlgauge.zstd import ZstdDecompressor, ZstdError
-
-    try:
-        return ZstdDecompressor().decompress(raw, _HEAD_BYTES)
-    except ZstdError:
-        return b""
+    text = b""  # of a damaged file or a foreign encoding, of which the reader of the whole file complains
+    with suppress(DataError):
+        text = ByteStream(io.BytesIO(raw), path, _HEAD_BYTES).read()
+    return Head(raw, text, len(raw) < _HEAD_BYTES and not raw.startswith((_GZIP, _ZSTD)))
 
 
 def file_size(path: str) -> int:
@@ -204,13 +202,20 @@ def kept_open() -> Iterator[None]:
         _kept.files = None
 
 
+class Readable(Protocol):
+    """Whatever gives its next bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """As many bytes, or fewer at the end."""
+
+
 class _Shared:
     """A reader of a file that others read, too: it goes back to its own place before it reads."""
 
     def __init__(self, path: str, start: int) -> None:
         self._path, self._place = path, start
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         """The next bytes."""
         raw = _handle(self._path)
         raw.seek(self._place)
@@ -218,19 +223,16 @@ class _Shared:
         self._place += len(block)
         return block
 
-    def __enter__(self) -> _Shared:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """The file stays open for the next reader."""
-
-
-def _raw(path: str, start: int = 0) -> IO[bytes]:
-    """A file or an object, undecoded, from a byte on."""
-    if getattr(_kept, "files", None) is None or not is_seekable(path):
-        return _opened(path, start)
-    _handle(path)
-    return cast(IO[bytes], _Shared(path, start))
+@contextmanager
+def _raw(path: str, start: int = 0) -> Iterator[Readable]:
+    """A file or an object, undecoded, from a byte on; one that is kept open stays open for the next reader."""
+    if getattr(_kept, "files", None) is not None and is_seekable(path):
+        _handle(path)
+        yield _Shared(path, start)
+    else:
+        with closing(_opened(path, start)) as file:
+            yield file
 
 
 def _handle(path: str) -> IO[bytes]:
@@ -267,7 +269,7 @@ class ByteStream:
     and compression are detected at the beginning of a file.
     """
 
-    def __init__(self, raw: BinaryIO, name: str, block: int = BLOCK_BYTES, start: int = 0) -> None:
+    def __init__(self, raw: Readable, name: str, block: int = BLOCK_BYTES, start: int = 0) -> None:
         self._raw, self._name = raw, name
         size = max(block, len(_ZSTD))
         self._blocks = self._plain(size) if start else self._decompressed(size)
@@ -351,14 +353,19 @@ class ByteStream:
 def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
     """Open a file, or standard input for `-`, with any compression."""
     check_readable(path)
-    name = display_name(path)
     if path == STDIN:
         if sys.stdin is None:
-            raise DataError("is closed; expected data, as in: nlgauge score - < FILE", file=name)
-        yield ByteStream(cast(BinaryIO, sys.stdin.buffer), name, block)
+            raise DataError("is closed; expected data, as in: nlgauge score - < FILE", file=display_name(path))
+        yield ByteStream(sys.stdin.buffer, display_name(path), block)
         return
     with _raw(path) as raw:
-        yield ByteStream(cast(BinaryIO, raw), name, block)
+        yield ByteStream(raw, path, block)
+
+
+def read_bytes(path: str) -> bytes:
+    """All bytes of a file, decompressed."""
+    with open_bytes(path) as stream:
+        return b"".join(iter(stream.read, b""))
 
 
 @contextmanager
@@ -366,13 +373,13 @@ def open_range(path: str, start: int, stop: int, block: int = BLOCK_BYTES) -> It
     """Bytes start..stop-1 of an uncompressed file; raises an error if it is shorter."""
     check_readable(path)
     with _raw(path, start) as raw:
-        yield ByteStream(cast(BinaryIO, _Range(raw, path, start, stop)), path, block, start)
+        yield ByteStream(_Range(raw, path, start, stop), path, block, start)
 
 
 class _Range:
     """The bytes of an open file up to `stop`."""
 
-    def __init__(self, raw: IO[bytes], name: str, start: int, stop: int) -> None:
+    def __init__(self, raw: Readable, name: str, start: int, stop: int) -> None:
         self._raw, self._name, self._place, self._stop = raw, name, start, stop
 
     def read(self, size: int) -> bytes:
@@ -387,21 +394,10 @@ class _Range:
         return block
 
 
-def _begins_an_object(path: str) -> bool:
-    """Whether a file begins with a JSON object."""
-    if not (stores.is_address(path) or Path(path).is_file()):
-        return False
-    return head_of(path).text.lstrip().startswith(b"{")
-
-
 def decode_utf8(data: bytes, *, file: str, first_line: int) -> str:
     """Text of a block of lines; bad UTF-8 is reported with its line."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = first_line + data.count(b"\n", 0, error.start)
-        raise DataError(
-            f"byte 0x{data[error.start]:02x} is not UTF-8; expected UTF-8 text (convert the file first)",
-            file=file,
-            line=line,
-        ) from error
+        message = f"byte 0x{data[error.start]:02x} is not UTF-8; expected UTF-8 text (convert the file first)"
+        raise DataError(message, file=file, line=first_line + data.count(b"\n", 0, error.start)) from error

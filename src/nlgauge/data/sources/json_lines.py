@@ -14,7 +14,7 @@ from nlgauge.data.sources.files import STDIN, decode_utf8, display_name
 from nlgauge.errors import DataError, argument
 
 OBJECT = msgspec.json.Decoder(dict[str, Any])
-_BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _SURROGATE_PAIR = re.compile(rb"\\\\|\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]\w\w")
 
@@ -25,9 +25,12 @@ def decode_chunk(chunk: Chunk, name: str) -> tuple[list[dict[str, Any]], np.ndar
         _refuse_long_lines(chunk, name)
     try:
         rows = OBJECT.decode_lines(chunk.payload)
-    except _BAD_JSON as error:
+    except BAD_JSON as error:
         raise _find_bad_json(chunk, name) from error
-    lines = _record_lines(chunk, len(rows))
+    if chunk.payload.count(b"\n") == len(rows):
+        return rows, np.arange(chunk.first_line, chunk.first_line + len(rows))
+    numbered = enumerate(chunk.payload.split(b"\n"), chunk.first_line)
+    lines = np.array([number for number, line in numbered if line.strip(BLANK)])
     if len(lines) != len(rows):
         raise _find_bad_json(chunk, name)
     return rows, lines
@@ -37,7 +40,7 @@ def decode_python(data: bytes) -> Any:
     """A value that Python's `json` wrote: as JSON, but NaN and Infinity are numbers; raises ValueError otherwise."""
     try:
         return msgspec.json.decode(data)
-    except _BAD_JSON:
+    except BAD_JSON:
         try:
             return json.loads(data)
         except RecursionError as error:
@@ -75,7 +78,7 @@ def _find_bad_json(chunk: Chunk, name: str) -> DataError:
             continue
         try:
             OBJECT.decode(line)
-        except _BAD_JSON as error:
+        except BAD_JSON as error:
             return _line_error(line, number, name, error)
     raise AssertionError("every line of a bad chunk parsed")
 
@@ -84,25 +87,11 @@ def _line_error(line: bytes, number: int, name: str, error: Exception) -> DataEr
     """The error of a line."""
     if line.lstrip().startswith(b"["):
         advice = "found a JSON array; expected one JSON object per line"
-    elif half := _lone_surrogate(line):
-        advice = f"the escape {half} is half of a surrogate pair, which is not text; expected both halves"
+    elif half := _SURROGATE.search(_SURROGATE_PAIR.sub(b"", line)):
+        advice = f"the escape {half[0].decode()} is half of a surrogate pair, which is not text; expected both halves"
     elif isinstance(error, msgspec.ValidationError):
         advice = f'{error}; expected a JSON object such as {{"context": …, "responses": […]}}'
     else:
         hint = f" (is it CSV? {argument('input_format', 'csv')})" if number == 1 and name == display_name(STDIN) else ""
         advice = f"invalid JSON ({error}); expected one JSON object per line{hint}"
     return DataError(advice, file=name, line=number)
-
-
-def _lone_surrogate(line: bytes) -> str | None:
-    """The first escape of half a surrogate pair in a line of JSON."""
-    found = _SURROGATE.search(_SURROGATE_PAIR.sub(b"", line))
-    return found[0].decode() if found else None
-
-
-def _record_lines(chunk: Chunk, records: int) -> np.ndarray[Any, Any]:
-    count = chunk.payload.count(b"\n")
-    if count == records:
-        return np.arange(chunk.first_line, chunk.first_line + count)
-    lines = chunk.payload.split(b"\n")
-    return np.array([number for number, line in enumerate(lines, chunk.first_line) if line.strip(BLANK)])

@@ -121,24 +121,21 @@ def is_folder(address: str) -> bool:
 
 def _file_system(address: str) -> Any:
     protocol = address.partition("://")[0].lower()
+    limits: dict[str, Any] = {}
     try:
         import fsspec
 
-        return fsspec.filesystem(protocol, **_settings(protocol))
+        if protocol in _S3:
+            seconds = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": _READ_SECONDS}
+            limits = {"config_kwargs": {**seconds, "retries": {"max_attempts": _ATTEMPTS}}}
+        elif protocol in _WEB:
+            from aiohttp import ClientTimeout
+
+            timeout = ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)
+            limits = {"client_kwargs": {"timeout": timeout}}
+        return fsspec.filesystem(protocol, **limits)
     except ImportError as error:
         raise MissingExtra.needs(f"reading {protocol}:// addresses ({error})", "scale") from error
-
-
-def _settings(protocol: str) -> dict[str, Any]:
-    """Time limits, as options of each store."""
-    if protocol in _S3:
-        limits = {"connect_timeout": _CONNECT_SECONDS, "read_timeout": _READ_SECONDS}
-        return {"config_kwargs": {**limits, "retries": {"max_attempts": _ATTEMPTS}}}
-    if protocol in _WEB:
-        from aiohttp import ClientTimeout
-
-        return {"client_kwargs": {"timeout": ClientTimeout(sock_connect=_CONNECT_SECONDS, sock_read=_READ_SECONDS)}}
-    return {}
 
 
 class _Translated:
@@ -157,49 +154,37 @@ class _Translated:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> _Translated:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
 
 @contextmanager
 def _translated(address: str) -> Iterator[None]:
     """Translate a store's errors; other errors pass through."""
     try:
         yield
-    except FileNotFoundError as error:
-        reason = error.__cause__ or error  # fsspec reports refused connections as missing files, too
-        if getattr(reason, "status", 0) in _DENIED:
-            raise _denied(address, _short(reason)) from error
-        if isinstance(reason, OSError) and not isinstance(reason, FileNotFoundError):
-            raise DataError(f"cannot be read ({_short(reason)}); {_advice(reason)}", file=address) from error
-        raise DataError(f"no such bucket or object ({_short(error)}); check the name", file=address) from error
-    except PermissionError as error:
-        raise _denied(address, _short(error)) from error
-    except TimeoutError as error:
-        raise DataError("the store did not answer in time; try again, or check the network", file=address) from error
     except Exception as error:
         if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in _LIBRARIES:
             raise
-        raise DataError(f"cannot be read ({_short(error)}); {_advice(error)}", file=address) from error
+        raise DataError(_meaning(error), file=address) from error
 
 
 _DENIED = (401, 403)
 _LIBRARIES = ("aiohttp", "aiobotocore", "azure", "botocore", "gcsfs", "google", "requests", "urllib3")
 
 
-def _denied(address: str, reason: str) -> DataError:
-    return DataError(
-        f"access is denied ({reason}); expected credentials that may read it, in the environment", file=address
-    )
-
-
-def _advice(error: BaseException) -> str:
-    if "credentials" in str(error).lower():
-        return "expected credentials in the environment, as the store's own tools take them"
-    return "check the address and the network"
+def _meaning(error: Exception) -> str:
+    """What the error of a store means, and what to do."""
+    reason: BaseException = error
+    if isinstance(error, FileNotFoundError):
+        reason = error.__cause__ or error  # fsspec reports refused connections as missing files, too
+    if isinstance(error, PermissionError) or (reason is not error and getattr(reason, "status", 0) in _DENIED):
+        return f"access is denied ({_short(reason)}); expected credentials that may read it, in the environment"
+    if isinstance(error, FileNotFoundError) and (reason is error or not isinstance(reason, OSError)):
+        return f"no such bucket or object ({_short(error)}); check the name"
+    if isinstance(error, TimeoutError):
+        return "the store did not answer in time; try again, or check the network"
+    advice = "check the address and the network"
+    if "credentials" in str(reason).lower():
+        advice = "expected credentials in the environment, as the store's own tools take them"
+    return f"cannot be read ({_short(reason)}); {advice}"
 
 
 def _short(error: BaseException) -> str:

@@ -50,13 +50,13 @@ class Part:
     source: Source
     system: int
     shard: int
-    index: int
-    unit: Unit
-    start: int
-    stop: int
-    first_line: int
-    identity: str
-    size: int
+    index: int = 0
+    unit: Unit = "lines"
+    start: int = 0
+    stop: int = _TO_THE_END
+    first_line: int = 1
+    identity: str = ""
+    size: int = 0
 
     def chunks(self, chunk_bytes: int = CHUNK_BYTES) -> Iterator[Chunk]:
         """Chunks of this part's records, for `source.parse`."""
@@ -93,7 +93,7 @@ class Part:
             whole = source.chunks(size)
             return whole if (self.start, self.stop) == (0, _TO_THE_END) else self._between(whole)
         span = Span(self.start, self.stop, self.first_line)
-        if source.format in ("csv", "tsv"):
+        if source.is_csv:
             return cutting.csv_chunks(source.path, size, source.delimiter, span)
         if source.set_size:
             return cutting.text_chunks(source.path, size, source.set_size, {}, span)
@@ -139,7 +139,7 @@ class Part:
         if self.start:
             return 0
         mark = len(UTF8_BOM) if first_bytes(self.source.path).startswith(UTF8_BOM) else 0
-        return mark + (len(cutting.first_line_of(self.source.path)) if self.source.format in ("csv", "tsv") else 0)
+        return mark + (len(cutting.first_line_of(self.source.path)) if self.source.is_csv else 0)
 
     def _cut(self, place: int, line: int) -> tuple[Part, Part]:
         return replace(self, stop=place), replace(self, start=place, first_line=line)
@@ -166,7 +166,7 @@ def _records_in(chunk: Chunk, source: Source) -> Iterator[_Record]:
 
 
 def _split(payload: bytes, source: Source) -> Iterator[bytes]:
-    if source.format in ("csv", "tsv"):
+    if source.is_csv:
         end = 0
         for found in cutting.csv_record(source.delimiter).finditer(payload):
             if found.start() != end:
@@ -179,31 +179,6 @@ def _split(payload: bytes, source: Source) -> Iterator[bytes]:
     lines = (line + b"\n" for line in payload.removesuffix(b"\n").split(b"\n"))
     while together := b"".join(islice(lines, source.set_size or 1)):
         yield together
-
-
-class _File(NamedTuple):
-    """One file to survey before it is cut."""
-
-    source: Source
-    system: int
-    shard: int
-
-
-class _Surveyed(NamedTuple):
-    """The survey of a file."""
-
-    unit: Unit
-    size: int
-    identity: str
-    columns: tuple[str, ...] | None
-
-
-class _Block(NamedTuple):
-    """A range of a file whose lines are counted."""
-
-    source: Source
-    start: int
-    stop: int
 
 
 class _Counted(NamedTuple):
@@ -221,57 +196,63 @@ def parts_of(sources: Sequence[Source], part_bytes: int = PART_BYTES, map_functi
     """
     if part_bytes < 1:
         raise OptionError(f"parts of {part_bytes} bytes; expected a positive size")
-    files = [
-        _File(source.shard(number), system, number if source.is_sharded else 0)
-        for system, source in enumerate(sources)
-        for number in range(1, len(source.files) + 1)
-    ]
-    surveyed: list[_Surveyed] = list(map_function(partial(_survey, part_bytes=part_bytes), files))
-    _check_columns(files, surveyed)
+    surveyed = list(map_function(partial(_survey, part_bytes=part_bytes), whole_files(sources)))
+    files = [file for file, _ in surveyed]
+    expected: dict[int, tuple[str, tuple[str, ...]]] = {}
+    for file, columns in surveyed:
+        if columns is not None:
+            first, others = expected.setdefault(file.system, (file.source.path, columns))
+            check_same_columns(file.source.path, columns, first, others)
     blocks = [
-        _Block(file.source, start, min(start + part_bytes, about.size))
-        for file, about in zip(files, surveyed, strict=True)
-        if about.unit == "bytes" and about.size > part_bytes
-        for start in range(0, about.size, part_bytes)
+        replace(file, start=start, stop=min(start + part_bytes, file.size))
+        for file in files
+        if file.unit == "bytes" and file.size > part_bytes
+        for start in range(0, file.size, part_bytes)
     ]
     counted: Iterator[_Counted] = iter(map_function(_count, blocks))
     parts: list[Part] = []
-    for file, about in zip(files, surveyed, strict=True):
-        cuts = list(_cuts(file.source, about, part_bytes, counted))
-        for unit, start, stop, first_line in cuts:
-            size = about.size // len(cuts)
-            parts.append(Part(*file, len(parts), unit, start, stop, first_line, about.identity, size))
+    for file in files:
+        cuts = list(_cuts(file, part_bytes, counted))
+        parts += (replace(cut, index=i, size=file.size // len(cuts)) for i, cut in enumerate(cuts, len(parts)))
     return parts
 
 
-def _survey(file: _File, part_bytes: int) -> _Surveyed:
-    source = file.source
+def whole_files(sources: Sequence[Source]) -> list[Part]:
+    """Every file of every input as one part, read from its beginning to its end."""
+    return [
+        Part(source.shard(number), system, number if source.is_sharded else 0)
+        for system, source in enumerate(sources)
+        for number in range(1, len(source.files) + 1)
+    ]
+
+
+def _survey(file: Part, part_bytes: int) -> tuple[Part, tuple[str, ...] | None]:
+    """A file with its size and whether it can be cut, and the columns of a shard."""
+    source, columns = file.source, None
     identity = _identity(source)
-    columns = None
     if file.shard:
         first = next(source.chunks(_HEAD_BYTES), None)
         columns = None if first is None else source.columns_named(first)
+    size = file_size(source.path)
     if source.format == "parquet":
-        return _Surveyed("rows", file_size(source.path), identity, columns)
-    from_anywhere = reads_from_anywhere(source) or (source.format in ("csv", "tsv") and _may_be_cut(source, part_bytes))
-    unit: Unit = "bytes" if from_anywhere else "lines"
-    return _Surveyed(unit, file_size(source.path), identity, columns)
+        unit: Unit = "rows"
+    elif source.is_csv:  # without quotes, which only a large one is searched for, it can be read from any line on
+        can_be_cut = size > part_bytes and is_seekable(source.path) and not is_compressed(source.path)
+        unit = "bytes" if can_be_cut else "lines"
+    else:
+        unit = "bytes" if reads_from_anywhere(source) else "lines"
+    return replace(file, unit=unit, size=size, identity=identity), columns
 
 
 def reads_from_anywhere(source: Source) -> bool:
     """Whether a file can be read from any line on."""
-    if source.aligned or not is_seekable(source.path) or is_compressed(source.path):
+    if source.reading.aligned or not is_seekable(source.path) or is_compressed(source.path):
         return False
     return source.format == "text" or (source.format == "jsonl" and is_plain_lines(source.path))
 
 
-def _may_be_cut(source: Source, part_bytes: int) -> bool:
-    """Whether a CSV is large enough to search for quotes; without quotes, it can be read from any line on."""
-    return file_size(source.path) > part_bytes and is_seekable(source.path) and not is_compressed(source.path)
-
-
 def _identity(source: Source) -> str:
-    paths = [source.path, *source.aligned.values()]
+    paths = [source.path, *source.reading.companions.values()]
     return "; ".join(f"{path}: {_folder_identity(Path(path)) or file_identity(path)}" for path in paths)
 
 
@@ -283,15 +264,7 @@ def _folder_identity(folder: Path) -> str:
     return f"{len(files)} files, {hashlib.sha256(listing.encode()).hexdigest()[:16]}"
 
 
-def _check_columns(files: Sequence[_File], surveyed: Sequence[_Surveyed]) -> None:
-    expected: dict[int, tuple[str, tuple[str, ...]]] = {}
-    for file, about in zip(files, surveyed, strict=True):
-        if about.columns is not None:
-            first, columns = expected.setdefault(file.system, (file.source.path, about.columns))
-            check_same_columns(file.source.path, about.columns, first, columns)
-
-
-def _count(block: _Block) -> _Counted:
+def _count(block: Part) -> _Counted:
     lines, ends, has_quotes, place = 0, list[int](), False, block.start
     with open_range(block.source.path, block.start, block.stop) as stream:
         while data := stream.read():
@@ -304,29 +277,24 @@ def _count(block: _Block) -> _Counted:
     return _Counted(lines, tuple(ends), has_quotes)
 
 
-def _cuts(
-    source: Source, about: _Surveyed, part_bytes: int, counted: Iterator[_Counted]
-) -> Iterator[tuple[Unit, int, int, int]]:
-    """Unit, start, stop and first line of each part of a file."""
-    number = max(1, -(-about.size // part_bytes))
-    if about.unit == "rows":
-        rows = cutting.parquet_rows(source.path)
+def _cuts(file: Part, part_bytes: int, counted: Iterator[_Counted]) -> Iterator[Part]:
+    """The parts of a file."""
+    number = max(1, -(-file.size // part_bytes))
+    if file.unit == "rows":
+        rows = cutting.parquet_rows(file.source.path)
         edges = sorted({rows * i // number for i in range(number + 1)})
-        yield from (("rows", a, b, a + 1) for a, b in pairwise(edges))
+        yield from (replace(file, start=a, stop=b, first_line=a + 1) for a, b in pairwise(edges))
         return
-    if about.unit == "lines":
-        yield "lines", 0, _TO_THE_END, 1
+    blocks = list(islice(counted, number)) if file.unit == "bytes" and file.size > part_bytes else []
+    if file.unit == "lines" or (file.source.is_csv and any(block.has_quotes for block in blocks)):
+        yield replace(file, unit="lines")
         return
-    blocks = list(islice(counted, number)) if about.size > part_bytes else []
-    if source.format in ("csv", "tsv") and any(block.has_quotes for block in blocks):
-        yield "lines", 0, _TO_THE_END, 1
-        return
-    cuts, before = [(0, 1)], 0
+    cuts, before, per_set = [(0, 1)], 0, file.source.set_size or 1
     for position, block in enumerate(blocks):
         if position:
-            place = -before % (source.set_size or 1) or (source.set_size or 1)
-            if place <= len(block.first_ends) and block.first_ends[place - 1] < about.size:
+            place = -before % per_set or per_set
+            if place <= len(block.first_ends) and block.first_ends[place - 1] < file.size:
                 cuts.append((block.first_ends[place - 1], before + place + 1))
         before += block.lines
-    for (start, line), (stop, _) in zip(cuts, [*cuts[1:], (about.size, 0)], strict=True):
-        yield "bytes", start, stop, line
+    for (start, line), (stop, _) in zip(cuts, [*cuts[1:], (file.size, 0)], strict=True):
+        yield replace(file, start=start, stop=stop, first_line=line)

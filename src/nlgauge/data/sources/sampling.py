@@ -15,7 +15,7 @@ from itertools import accumulate
 from nlgauge.data.reading import Source, Table
 from nlgauge.data.sources.chunks import Chunk, parquet_rows
 from nlgauge.data.sources.files import STDIN, file_size, open_range
-from nlgauge.data.sources.parts import Part, parts_of, reads_from_anywhere
+from nlgauge.data.sources.parts import Part, parts_of, reads_from_anywhere, whole_files
 from nlgauge.errors import DataError, OptionError
 
 PIECE_BYTES = 512 << 10
@@ -63,36 +63,30 @@ def take_sample(sources: Sequence[Source], *, pieces: int, seed: int, piece_byte
     """Some `pieces` pieces of about `piece_bytes` each; everything if there is not much more."""
     if any(source.path == STDIN for source in sources):
         raise OptionError("standard input can be read only once; name a file to plan for")
-    files = [
-        (source.shard(number), number if source.is_sharded else 0)
-        for source in sources
-        for number in range(1, len(source.files) + 1)
-    ]
-    sizes = [max(1, file_size(source.path)) for source, _ in files]
+    files = whole_files(sources)
+    sizes = [max(1, file_size(file.source.path)) for file in files]
     total, order = sum(sizes), random.Random(seed)
     if total <= pieces * piece_bytes:
-        found = [piece for source in sources for piece in _all_of(source, piece_bytes)]
+        found = [piece for source in sources for part in parts_of([source]) for piece in _all_of(part, piece_bytes)]
     else:
         ends = list(accumulate(sizes))
         places = [int((k + order.random()) * total / pieces) for k in range(pieces)]
         found = []
-        for position, ((source, shard), size, end) in enumerate(zip(files, sizes, ends, strict=True)):
+        for file, size, end in zip(files, sizes, ends, strict=True):
             inside = [place - (end - size) for place in places if end - size <= place < end]
             if inside:
-                part = Part(source, 0, shard, position, "bytes", 0, size, 1, "", size)
-                found += _pieces(part, inside, piece_bytes)
+                found += _pieces(replace(file, unit="bytes", stop=size), inside, piece_bytes)
     if not found:
         raise DataError("no records were found", file=sources[0].name)
     order.shuffle(found)
     return Sample(tuple(found), total, total <= pieces * piece_bytes)
 
 
-def _all_of(source: Source, piece_bytes: int) -> Iterator[Piece]:
-    for part in parts_of([source]):
-        before = 0
-        for chunk in part.chunks(piece_bytes):
-            yield Piece(part.source, chunk, max(1, chunk.consumed - before))
-            before = chunk.consumed
+def _all_of(part: Part, piece_bytes: int) -> Iterator[Piece]:
+    before = 0
+    for chunk in part.chunks(piece_bytes):
+        yield Piece(part.source, chunk, max(1, chunk.consumed - before))
+        before = chunk.consumed
 
 
 def _pieces(whole: Part, places: Sequence[int], piece_bytes: int) -> Iterator[Piece]:
@@ -142,9 +136,6 @@ def _whole_sets(source: Source, start: int, stop: int) -> int:
     if lines == 1 or start == stop:
         return stop
     with open_range(source.path, start, stop) as stream:
-        data = b""
-        while block := stream.read():
-            data += block
-    ends = data.split(b"\n")
+        ends = b"".join(iter(stream.read, b"")).split(b"\n")
     count = len(ends) - 1
     return start + sum(len(line) + 1 for line in ends[: count - count % lines])
