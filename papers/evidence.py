@@ -30,7 +30,7 @@ DOCUMENTS = {
 }
 TEST_DATA = {"content": "conTest", "decoding": "decTest"}
 KEPT = {
-    "content": {"rho": "spearman", "OCA": "oca"},
+    "content": {"rho": "spearman", "OCA on new data": "oca_corrected"},
     "decoding": {"rho": "spearman_all"},
     "length-bias": {"relative slope": "relative_slope"},
     "correlation": {"rho": "spearman", "r": "pearson"},

@@ -7,7 +7,7 @@ over them, or, for Pearson's correlation, part of a matrix product.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import nan
@@ -207,6 +207,18 @@ def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -
     half = float(stdtrit(max(1, units - 2), (1 + confidence) / 2)) * float(moved.std(ddof=1))
     centre = float(np.arctanh(value))
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+
+
+def fisher_p(value: float, interval: Sequence[float], units: int, confidence: float) -> float:
+    """Two-sided p-value of no correlation, with the error that `fisher_interval` found: that of dependent items,
+    too.""" from scipy.special import stdtr, stdtrit
+
+    low, high = np.arctanh(np.clip(interval, -_NEARLY_ONE, _NEARLY_ONE))
+    freedom = max(1, units - 2)
+    error = (high - low) / (2 * float(stdtrit(freedom, (1 + confidence) / 2)))
+    if not error > 0:
+        return nan
+    return float(2 * stdtr(freedom, -abs(float(np.arctanh(np.clip(value, -_NEARLY_ONE, _NEARLY_ONE)))) / error))
 
 
 def resampled(

@@ -13,8 +13,8 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
-from nlgauge.stats.agreement import rating_table
-from nlgauge.stats.correlation import percentiles, resample_weights
+from nlgauge.stats.agreement import agreement_interval, rating_table, without_raters
+from nlgauge.stats.correlation import resample_weights
 from nlgauge.stats.inference import check_level
 
 Form = Literal["ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(3,k)"]
@@ -54,12 +54,19 @@ class IntraclassCorrelation:
     left_out: int
 
 
-def fleiss_kappa(ratings: Array, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 12345) -> Kappa:
+def fleiss_kappa(
+    ratings: Array,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 12345,
+    fixed_raters: bool = False,
+) -> Kappa:
     """Fleiss' kappa (1971) of nominal ratings: 1 is full agreement, 0 what chance would give.
 
     It requires the same number of ratings for every item, not the same raters. Where numbers differ, the items with the
-    most frequent number count (the larger of two that are as frequent) and the others are left out. The interval is
-    that of items drawn with replacement; their order does not matter.
+    most frequent number count (the larger of two that are as frequent) and the others are left out. The interval
+    is that of `agreement_interval`, as for alpha.
     """
     check_level(confidence, resamples)
     chosen, left_out = _equally_rated(rating_table(ratings))
@@ -76,7 +83,21 @@ def fleiss_kappa(ratings: Array, *, confidence: float = 0.95, resamples: int = 1
     blocks = resample_weights(items, resamples, seed)
     drawn = np.concatenate([_kappas(counts, weights) for weights in blocks])
     found = float(_kappas(counts, np.ones((1, items)))[0])
-    return Kappa(found, percentiles(drawn, confidence), each, items, left_out)
+    parts = () if fixed_raters else without_raters(rating_table(ratings), seed)
+    fewer = np.array([_kappa_or_nan(part) for part in parts])
+    return Kappa(found, agreement_interval(found, drawn, fewer, items, confidence), each, items, left_out)
+
+
+def _kappa_or_nan(ratings: Array) -> float:
+    """Kappa of fewer raters; not a number where they share no item or do not vary."""
+    try:
+        chosen, _ = _equally_rated(ratings)
+    except DataError:
+        return np.nan
+    values, places = np.unique(chosen, return_inverse=True)
+    counts = np.zeros((len(chosen), len(values)))
+    np.add.at(counts, (np.arange(len(chosen))[:, None], places.reshape(chosen.shape)), 1)
+    return float(_kappas(counts, np.ones((1, len(chosen))))[0])
 
 
 def intraclass_correlations(ratings: Array, *, confidence: float = 0.95) -> dict[Form, IntraclassCorrelation]:

@@ -251,7 +251,9 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def pair(interval: Sequence[float]) -> list[float] | None:
+def pair(interval: Sequence[float] | None) -> list[float] | None:
     """An interval for a row, or None where there is none."""
+    if interval is None:
+        return None
     low, high = float(interval[0]), float(interval[1])
     return [low, high] if math.isfinite(low) and math.isfinite(high) else None

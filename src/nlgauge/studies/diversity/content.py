@@ -13,13 +13,15 @@ from nlgauge.configured import option
 from nlgauge.data.roles import ROLES
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError
-from nlgauge.stats.correlation import correlation, optimal_accuracy
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, finite, with_interval
+from nlgauge.stats.correlation import correlation
+from nlgauge.stats.oca import optimal_accuracy_test
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, finite, pair, with_interval
 from nlgauge.studies.panels import class_histogram, panel, points_of, points_of_sets, side_by_side
 from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
 from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
 
+_OCA = ("oca", "oca_corrected", "oca_corrected_ci", "oca_null", "oca_p")
 _NO_LABEL = (
     "; the content test needs sets whose content diversity is known; what is known of each metric stands in "
     "docs/claims/diversity.md and under its numbers in nlgauge report"
@@ -31,9 +33,10 @@ class ContentTest(MetricTests, MetricOptions, Study):
     """Content test: does a metric tell high content diversity from low? Spearman, Pearson, OCA with its threshold.
 
     Sets have a label that says which of two classes they are. OCA is the best accuracy of "diverse if above a
-    threshold"; `threshold` reaches it. Sets that share a context are not independent: intervals and tests resample
-    contexts. With several metrics, `cluster` groups those that a paired permutation test does not tell apart at
-    p < .05.
+    threshold"; `threshold` reaches it. It is chosen on the sets that it classifies: `oca_corrected` is the accuracy to
+    expect on new sets, with an interval, `oca_null` the mean of OCA under permuted labels and `oca_p` its p-value. Sets
+    that share a context are not independent: intervals and tests resample contexts. With several metrics, `cluster`
+    groups those that a paired permutation test does not tell apart at p < .05.
     """
 
     name: ClassVar[str] = "content"
@@ -45,7 +48,10 @@ class ContentTest(MetricTests, MetricOptions, Study):
         *columns("metric", "n"),
         *with_interval("spearman", "rho", beside=True),
         Column("pearson", "r"),
-        *with_interval("oca", "OCA", beside=True),
+        Column("oca", "OCA", beside=True),
+        *with_interval("oca_corrected", "OCA on new data", beside=True),
+        Column("oca_null", "OCA by chance"),
+        Column("oca_p", "p of OCA", digits=3),
         Column("threshold", digits=3),
         Column("cluster"),
     )
@@ -80,19 +86,23 @@ class ContentTest(MetricTests, MetricOptions, Study):
     def _row(self, task: Task, one: Measured, classes: Array, groups: Array | None) -> Row:
         values, truth = one.values[one.defined], classes[one.defined]
         row: Row = {"task": task.name, "metric": one.label, "n": len(values), "signature": one.signature}
-        row |= dict.fromkeys(("spearman", "spearman_ci", "pearson", "oca", "oca_ci", "threshold", "cluster"))
+        row |= dict.fromkeys(("spearman", "spearman_ci", "pearson", *_OCA, "threshold", "cluster"))
         if len(values) < 2 or np.ptp(values) == 0 or np.ptp(truth) == 0:
             return row
-        accuracy, threshold = optimal_accuracy(values, truth, directions=self.directions)
         mine = None if groups is None else groups[one.defined]
-        best: Literal["oca", "oca-both"] = "oca" if self.directions == "one" else "oca-both"
+        best = optimal_accuracy_test(
+            values, truth, directions=self.directions, groups=mine, level=self.level, seed=self.seed
+        )
         return row | {
             "spearman": correlation(values, truth, "spearman"),
             "spearman_ci": correlation_interval(values, truth, "spearman", self, mine),
             "pearson": correlation(values, truth, "pearson"),
-            "oca": accuracy,
-            "oca_ci": correlation_interval(values, truth, best, self, mine),
-            "threshold": finite(threshold),
+            "oca": best.value,
+            "oca_corrected": best.corrected,
+            "oca_corrected_ci": pair(best.ci),
+            "oca_null": best.null,
+            "oca_p": best.p,
+            "threshold": finite(best.threshold),
         }
 
     def sentence(self, result: Result) -> str:

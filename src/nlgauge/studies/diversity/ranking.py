@@ -15,9 +15,10 @@ from nlgauge.data.roles import no_such_column
 from nlgauge.data.tables import Ratings
 from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
-from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import correlation
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, with_interval
+from nlgauge.stats.means import mean_interval
+from nlgauge.stats.units import Units, numbered
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, pair, with_interval
 from nlgauge.studies.diversity.decoding import ParameterOptions, canonical_order, scaled_levels
 from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
 from nlgauge.studies.rows import correlation_interval
@@ -114,7 +115,8 @@ class RankingTest(Resampling, ParameterOptions, Study):
             return row
         right = (np.sign(values) == np.sign(levels)).astype(np.float64)
         row["accuracy"] = float(right.mean())
-        row["accuracy_ci"] = list(bootstrap_mean(right, self.level, self.resamples, self.seed, groups=drawn))
+        units = Units() if drawn is None else Units(numbered(drawn), name="context")
+        row["accuracy_ci"] = pair(mean_interval(right, self.level, units))
         if np.ptp(values) == 0 or np.ptp(levels) == 0:
             return row
         interval = correlation_interval(values, levels, "spearman", self, drawn)

@@ -13,12 +13,14 @@ from nlgauge.configured import check_that, option
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import percentiles
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.means import within
 from nlgauge.stats.neighbours import Draw, LeaveOneOut, resample_errors, resample_halves, resample_items
 from nlgauge.studies.base import pair
 from nlgauge.studies.huse.data import HuseData
 from nlgauge.studies.huse.options import HuseStudy
 from nlgauge.studies.tasks import Over
 
+_SCORES, _OF_DIVERSITY = (0.0, 2.0), (-1.0, 3.0)
 Ways = Literal["halves", "items", "errors"]
 
 
@@ -70,7 +72,8 @@ def huse_intervals(
 
 def _ends(draws: Array, level: float) -> list[list[float] | None]:
     both, alone = draws
-    return [pair(percentiles(values, level)) for values in (both, alone, 1 + both - alone)]
+    scores = (both, _SCORES), (alone, _SCORES), (1 + both - alone, _OF_DIVERSITY)
+    return [pair(within(percentiles(values, level), bounds)) for values, bounds in scores]
 
 
 def _with_raters(data: HuseData, features: Array, groups: Array | None, using: HuseInference) -> Array:

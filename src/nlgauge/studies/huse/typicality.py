@@ -17,8 +17,8 @@ from nlgauge.data.reading import Source
 from nlgauge.data.roles import find_column, numbers_in
 from nlgauge.drawing import PALETTE, alt, inline, shortened
 from nlgauge.errors import DataError
-from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import Correlation, correlation_test
+from nlgauge.stats.means import mean_interval
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, pair, with_interval
 from nlgauge.studies.huse.data import read_texts
 
@@ -154,7 +154,7 @@ class Typicality(Study):
         return rows
 
     def _row(self, name: str, log_frequency: float | None, values: Array) -> Row:
-        interval = pair(bootstrap_mean(values, LEVEL, _RESAMPLES, self.seed)) if len(values) > 1 else None
+        interval = pair(mean_interval(values, LEVEL))
         return {
             "bin": name,
             "n": len(values),

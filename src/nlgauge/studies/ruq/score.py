@@ -20,8 +20,9 @@ from nlgauge.engine.progress import progress_bar
 from nlgauge.errors import DataError
 from nlgauge.models.language.base import LanguageModel
 from nlgauge.models.shared import language_model_identity
-from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.means import mean_interval
+from nlgauge.stats.units import Units, numbered
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, finite, pair, with_interval
 from nlgauge.studies.ruq.chart import positions_chart, token_positions
 from nlgauge.studies.ruq.options import ALL, KINDS, MODEL, REFERENCE, RuqOptions
@@ -122,8 +123,8 @@ class Ruq(Inference, RuqOptions, Study):
                 "generic_score": None,
             }
             if len(won):
-                groups = np.array(split.prompts)[known] if repeated else None
-                ci = bootstrap_mean(won, self.level, self.resamples, self.seed, groups=groups)
+                units = Units(numbered(np.array(split.prompts)[known]), name="context") if repeated else Units()
+                ci = mean_interval(won, self.level, units)
                 row |= {"ruq": float(won.mean()), "ruq_ci": pair(ci)}
                 row["reference_score"] = finite(reference[known].mean())
                 row["generic_score"] = finite(rival[known].mean())

@@ -188,7 +188,8 @@ class AgreementStudy(Inference, Study):
             )
         level = self.level_of_measurement
         alpha = agreement.krippendorff_alpha(values, level)
-        ci = agreement.alpha_interval(values, level, confidence=self.level, resamples=self.resamples, seed=self.seed)
+        how = {"confidence": self.level, "resamples": self.resamples, "seed": self.seed}
+        ci = agreement.alpha_interval(values, level, **how, fixed_raters=are_sorted(values))
         return {"alpha": alpha, "alpha_ci": pair(ci)}
 
     def sentence(self, result: Result) -> str:
@@ -266,7 +267,8 @@ def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: 
     if "kappa" in measures:
         row |= {"kappa": None, "kappa_ci": None}
         try:
-            kappa = fleiss_kappa(given, confidence=using.level, resamples=using.resamples, seed=using.seed)
+            how = {"confidence": using.level, "resamples": using.resamples, "seed": using.seed}
+            kappa = fleiss_kappa(given, **how, fixed_raters=are_sorted(given))
         except DataError as error:
             notes.append(f"no kappa: {error.message}")
         else:
@@ -296,7 +298,7 @@ def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: 
     if are_sorted(given):
         notes.append(
             "the ratings of every item ascend from the first rater to the last: they were sorted, and nobody stands "
-            "behind a rater's name; alpha, kappa and ICC(1,·) hold, ICC(2,·), ICC(3,·) and raters' correlations do not"
+            "behind a rater's name; alpha, kappa and ICC(1,·) hold for these raters alone, ICC(2,·), ICC(3,·) and raters' correlations do not"
         )
     return row, notes
 

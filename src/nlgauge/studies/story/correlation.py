@@ -17,7 +17,7 @@ from nlgauge.configured import option, required
 from nlgauge.data.roles import names_in
 from nlgauge.drawing import PALETTE, alt
 from nlgauge.errors import DataError, OptionError, argument
-from nlgauge.stats.correlation import correlation_test
+from nlgauge.stats.correlation import correlation_test, fisher_p
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.pairwise import calibrate_ties
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite
@@ -252,7 +252,10 @@ def _row(part: _Part, one: Measured, groups: Array | None, using: Inference) -> 
         found = correlation_test(values, truth, kind)
         row |= {kind: finite(found.value), f"{kind}_p": finite(found.p)}
         if resampled:
-            row[f"{kind}_ci"] = correlation_interval(values, truth, kind, using, mine)
+            interval = correlation_interval(values, truth, kind, using, mine)
+            row[f"{kind}_ci"] = interval
+            if mine is not None and interval is not None:
+                row[f"{kind}_p"] = finite(fisher_p(found.value, interval, len(np.unique(mine)), using.level))
     if len(values) <= MOST_FOR_PAIRS:
         pairs = calibrate_ties(values, truth)
         row |= {"accuracy": pairs.value, "epsilon": pairs.epsilon}

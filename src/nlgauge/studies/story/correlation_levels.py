@@ -10,9 +10,9 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.data.roles import names_in
 from nlgauge.errors import DataError
-from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.correlation import Kind, correlation, correlation_test, group_numbers, percentiles, resample_weights
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.means import mean_interval
 from nlgauge.stats.pairwise import calibrate_ties, pairwise_accuracy, soft_pairwise_accuracy
 from nlgauge.studies.base import Row, finite, pair
 from nlgauge.studies.tasks import Measured, MetricTests, Task
@@ -74,10 +74,10 @@ def within_row(task: Task, one: Measured, levels: Array, column: str, using: Inf
         each = np.array(found[kind])
         row[kind] = float(np.sort(each).mean())
         if count >= FEWEST:
-            row[f"{kind}_ci"] = pair(bootstrap_mean(each, using.level, using.resamples, using.seed))
-    sizes = np.unique(contexts[used].astype(np.str_), return_counts=True)[1]
+            row[f"{kind}_ci"] = pair(mean_interval(each, using.level))
+    sizes = np.unique(contexts.astype(np.str_), return_counts=True)[1]
     if int((sizes**2).sum()) <= MOST_FOR_PAIRS**2:
-        pairs = calibrate_ties(values[used], truth[used], contexts[used])
+        pairs = calibrate_ties(values, truth, contexts)
         row |= {"accuracy": pairs.value, "epsilon": pairs.epsilon}
     return row
 
