@@ -11,8 +11,7 @@ from pathlib import Path
 from nlgauge.data.tables import ResponseSets
 from nlgauge.engine.running import Running
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.diversity.cosine import CosineSimilarity
-from nlgauge.metrics.diversity.self_bleu import SelfBleu
+from nlgauge.metrics.diversity.overlap import CosineSimilarity, SelfBleu
 from nlgauge.scoring.scoring import score
 from peers.reporting import report, timed
 

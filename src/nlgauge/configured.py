@@ -195,8 +195,11 @@ class Options:
         for one in options_of(type(self)):
             value = getattr(self, one.name)
             if one.is_several and isinstance(value, str | list):
-                object.__setattr__(self, one.name, (value,) if isinstance(value, str) else tuple(value))
-        check_choices(self)
+                value = (value,) if isinstance(value, str) else tuple(value)
+                object.__setattr__(self, one.name, value)
+            for single in value if one.is_several and value is not None else (value,):
+                if one.choices and single is not None and single not in typing.get_args(one.kind):
+                    raise OptionError(f"{argument(one.name, single)}; expected one of {', '.join(one.choices)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,15 +265,6 @@ def parse_text(spec: str, example: str = "name:option=value") -> tuple[str, dict
             raise OptionError(f"option '{key}' is duplicated in '{spec}'", option=key)
         given[key] = unescape(value)
     return name, given
-
-
-def check_choices(configured: Any) -> None:
-    """Refuse a value outside the choices of a `Literal`, however the object was made."""
-    for one in options_of(type(configured)):
-        value = getattr(configured, one.name)
-        for single in value if one.is_several and value is not None else (value,):
-            if one.choices and single is not None and single not in typing.get_args(one.kind):
-                raise OptionError(f"{argument(one.name, single)}; expected one of {', '.join(one.choices)}")
 
 
 def check_that(condition: bool, name: str, value: Any, expected: str) -> None:

@@ -32,19 +32,7 @@ __all__ = ["alt"]  # for type checkers: what is imported is exported, too
 PALETTE = ("#3366aa", "#dd7733", "#339977", "#aa4499", "#888833", "#44aacc")
 CHART_ENDINGS = (".html", ".png", ".svg", ".pdf")
 _TEXT_SHOWN = 200
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head><meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval';
- style-src 'unsafe-inline'; img-src data:">
-<title>{title}</title>
-<style>body {{ font-family: system-ui, sans-serif; margin: 2rem; }}</style></head>
-<body><div id="chart"></div>
-<script>{bundle}</script>
-<script>vegaEmbed("#chart", {spec}, {{"renderer": "svg"}});</script>
-</body>
-</html>
-"""
+_PAGE = Path(__file__).with_name("chart.html")
 
 
 def colours(count: int) -> list[str]:
@@ -95,8 +83,9 @@ def save_chart(chart: Any, path: str | Path, *, title: str = "NLGauge") -> None:
     spec: dict[str, Any] = chart.to_dict()
     kind = target.suffix.lower()
     if kind == ".html":
-        page = _PAGE.format(title=html.escape(title), bundle=vega_bundle(), spec=safe_json(spec))
-        content = page.encode("utf-8")
+        page = _PAGE.read_text(encoding="utf-8")
+        filled = page.format(title=html.escape(title), bundle=vega_bundle(), spec=safe_json(spec))
+        content = filled.encode("utf-8")
     elif kind == ".svg":
         content = vl_convert.vegalite_to_svg(spec).encode("utf-8")
     elif kind == ".png":

@@ -83,15 +83,9 @@ class DataError(NLGaugeError):
 
     def worded(self, words: Callable[[str, str | None], str]) -> str:
         """The place, then the message."""
-        place = ", ".join(
-            part
-            for part in (
-                self.file,
-                None if self.line is None else f"line {self.line}",
-                None if self.column is None else f"column '{self.column}'",
-            )
-            if part
-        )
+        line = None if self.line is None else f"line {self.line}"
+        column = None if self.column is None else f"column '{self.column}'"
+        place = ", ".join(filter(None, (self.file, line, column)))
         message = super().worded(words)
         return f"{place}: {message}" if place else message
 

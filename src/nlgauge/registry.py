@@ -162,12 +162,11 @@ def first_line(target: str) -> str:
     module, _, attribute = target.partition(":")
     try:
         spec = importlib.util.find_spec(module)
-        origin = Path(spec.origin or "") if spec else None
-        tree = None if origin is None else ast.parse(origin.read_text(encoding="utf-8"))
+        if spec is None:
+            return f"(cannot be found: {target})"
+        tree = ast.parse(Path(spec.origin or "").read_text(encoding="utf-8"))
     except Exception as error:  # noqa: BLE001 - whatever the package of a plugin raises is shown in its place in the list
         return f"(cannot be imported: {type(error).__name__}: {error})"
-    if tree is None:
-        return f"(cannot be found: {target})"
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == attribute:
             return (ast.get_docstring(node) or "").partition("\n")[0]

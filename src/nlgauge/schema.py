@@ -9,18 +9,9 @@ from nlgauge._version import __version__
 from nlgauge.errors import DataError
 
 KEY = "schema"
-VERSIONS = {
-    "estimate": 1,
-    "leaderboard": 1,
-    "list": 1,
-    "manifest": 1,
-    "plan": 1,
-    "report": 1,
-    "scores": 1,
-    "status": 1,
-    "study": 1,
-    "suite": 1,
-}
+VERSIONS = dict.fromkeys(
+    ("estimate", "leaderboard", "list", "manifest", "plan", "report", "scores", "status", "study", "suite"), 1
+)
 
 
 def stamped(kind: str, document: Mapping[str, Any]) -> dict[str, Any]:

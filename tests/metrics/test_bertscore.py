@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import nlgauge
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError, OptionError
-from nlgauge.metrics.reference.bertscore import greedy_match, match_pairs
+from nlgauge.metrics.reference.bertscore import Match, match_pairs, weighted_match
+from nlgauge.metrics.reference.contextual import WeighedTokens
 from nlgauge.models.encoders.embedder import Embedder, TokenVectors
 from nlgauge.models.encoders.encoding import halving, in_batches, window_of
 from nlgauge.models.fetch import resolve_model
@@ -186,6 +187,12 @@ def package_scores(folder: Path, pairs: list[tuple[str, str]], layer: int) -> Ar
         model, references, candidates, tokenizer, weights, device="cpu", batch_size=1
     ).numpy()
     return scores
+
+
+def greedy_match(candidate: TokenVectors, reference: TokenVectors) -> Match:
+    if candidate.special.all() or reference.special.all():
+        return Match(0.0, 0.0, 0.0)
+    return weighted_match(WeighedTokens.of(candidate), WeighedTokens.of(reference))
 
 
 @pytest.mark.parametrize("layer", [6, 3])

@@ -17,7 +17,7 @@ from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.engine.scratch import Scratch, scratch_folder
 from nlgauge.errors import DataError, OptionError, OutputError
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.diversity.self_bleu import SelfBleu
+from nlgauge.metrics.diversity.overlap import SelfBleu
 from nlgauge.metrics.registry import create_metric
 from nlgauge.stats.inference import Inference
 from nlgauge.text.matching import TextNgrams

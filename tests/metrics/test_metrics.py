@@ -20,7 +20,6 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError, PluginError, UnknownName
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.diversity.cosine import CosineSimilarity
 from nlgauge.metrics.diversity.ngram import (
     Distinct,
     Entropy,
@@ -28,6 +27,7 @@ from nlgauge.metrics.diversity.ngram import (
     TypeTokenRatio,
     expected_distinct,
 )
+from nlgauge.metrics.diversity.overlap import CosineSimilarity
 from nlgauge.metrics.diversity.reduction import PairReduction, jaccard, register_similarity
 from nlgauge.metrics.registry import BUNDLES
 from nlgauge.metrics.score import Direction

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nlgauge.data.tables import Items
-from nlgauge.metrics.learned.relatedness import Relatedness
+from nlgauge.metrics.learned.fluency import Relatedness
 from nlgauge.models.encoders.embedder import load_embedder
 
 STORY = "The dog ran into the park. It chased a ball. A bus was late."

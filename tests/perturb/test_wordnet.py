@@ -17,7 +17,7 @@ LETTERS: dict[WordClass, str] = {"noun": "n", "verb": "v", "adj": "a", "adv": "r
 @pytest.fixture(scope="module")
 def nltk_wordnet() -> Any:
     """NLTK's own reader."""
-    from nlgauge.metrics.reference.meteor_nltk import _load_wordnet
+    from nlgauge.metrics.reference.meteor import _load_wordnet
 
     return _load_wordnet()[1]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nlgauge.data.tables import ResponseSets
 from nlgauge.engine.scratch import scratch_folder
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.diversity.self_bleu import SelfBleu
+from nlgauge.metrics.diversity.overlap import SelfBleu
 from nlgauge.text.census import Census, Sketch
 from nlgauge.text.set_kernels import rank_ngrams, set_cosine, set_entropy
 from nlgauge.text.sketch import relative_error

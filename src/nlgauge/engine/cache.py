@@ -125,10 +125,9 @@ class Cache:
                 file.write(_check(buffer.getbuffer()))
                 file.write(buffer.getbuffer())
             Path(temporary).replace(place)
-            temporary = None
         except OSError as error:
             warnings.warn(f"cache {self._folder}: cannot be written: {error.strerror or error}", stacklevel=1)
         finally:
             if temporary is not None:
                 with suppress(OSError):
-                    Path(temporary).unlink()
+                    Path(temporary).unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from nlgauge.errors import OutputError
@@ -43,13 +43,11 @@ def atomic_path(path: Path) -> Iterator[Path]:
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
-        temporary = None
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         if temporary is not None:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -8,7 +8,7 @@ import pickle
 import queue
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from nlgauge.engine.cores import available_cores, thread_limits
-from nlgauge.engine.pool import Died, Event, Finished, Pool, Started, WorkerAnswer, answer
+from nlgauge.engine.pool import Outcome, Pool, outcome_of
 from nlgauge.engine.scratch import Scratch, use_scratch
 from nlgauge.errors import NLGaugeError
 from nlgauge.registry import load_plugins
@@ -51,21 +51,16 @@ class ThreadPool(Pool[int]):
         """Threads see the function as it is."""
 
     def _send(self, worker: int, ticket: int, value: Any) -> None:
-        self._futures[self._threads.submit(self._apply, value)] = worker, ticket
+        self._futures[self._threads.submit(self._function, value)] = worker, ticket
 
-    def _apply(self, value: Any) -> Any:
-        if self._function is None:
-            raise RuntimeError("no function was given")
-        return self._function(value)
-
-    def _events(self) -> Iterable[Event[int]]:
+    def _wait(self) -> None:
         done, _ = wait(self._futures, return_when=FIRST_COMPLETED)
         for future in done:
             worker, ticket = self._futures.pop(future)
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
                 raise error
-            yield Finished(worker, ticket, WorkerAnswer(None if error else future.result(), error))
+            self._report_outcome(worker, Outcome(ticket, None if error else future.result(), error))
 
     def _end(self, worker: int, *, at_once: bool) -> None:  # noqa: ARG002 - all end together
         self._threads.shutdown(wait=True, cancel_futures=at_once)
@@ -103,37 +98,38 @@ class ProcessPool(Pool[_Worker]):
 
     @staticmethod
     def _write(worker: _Worker, ticket: int | None, data: bytes) -> None:
-        with suppress(BrokenPipeError, ConnectionResetError):  # `_events` reports its end
+        with suppress(BrokenPipeError, ConnectionResetError):  # `_wait` reports its end
             worker.connection.send(ticket)
             worker.connection.send_bytes(data)
 
-    def _events(self) -> Iterable[Event[_Worker]]:
+    def _wait(self) -> None:
         by_end = {worker.process.sentinel: worker for worker in self._loads}
         by_connection = {worker.connection: worker for worker in self._loads}
         for ready in wait_for([*by_connection, *by_end]):
             if isinstance(ready, int):
                 worker = by_end[ready]
-                while worker.connection.poll() and (event := self._read(worker)) is not None:
-                    yield event
+                while worker.connection.poll() and self._read(worker):
+                    pass
                 worker.process.join()
                 worker.connection.close()
-                yield Died(worker, _exit_reason(worker.process.exitcode))
-            elif isinstance(ready, Connection) and (event := self._read(by_connection[ready])) is not None:
-                yield event
+                self._report_death(worker, _exit_reason(worker.process.exitcode))
+            elif isinstance(ready, Connection):
+                self._read(by_connection[ready])
 
-    @staticmethod
-    def _read(worker: _Worker) -> Event[_Worker] | None:
-        """What a worker sent; None at its end."""
+    def _read(self, worker: _Worker) -> bool:
+        """Report what a worker sent; False at its end."""
         try:
-            ticket, found = worker.connection.recv()
+            found = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(_PATIENCE)
-            return None
-        if ticket is not None:
-            return Finished(worker, ticket, found)
-        if found is not None:
+            return False
+        if isinstance(found, Outcome):
+            self._report_outcome(worker, found)
+        elif found is not None:
             raise found
-        return Started(worker)
+        else:
+            self._report_start(worker)
+        return True
 
     def _end(self, worker: _Worker, *, at_once: bool) -> None:
         if at_once:
@@ -202,12 +198,12 @@ def _answer_requests(connection: Connection, function_data: bytes, scratch: Scra
                     f"a worker process could not start: {error!r}; expected it to import the same code: put your "
                     "own metrics into an importable module, or into a file that NLGAUGE_PLUGINS names"
                 )
-                connection.send((None, reason))
+                connection.send(reason)
                 return
-            connection.send((None, None))
+            connection.send(None)
         else:
             busy.set()
-            connection.send((ticket, answer(function, pickle.loads(data))))  # noqa: S301 - as above
+            connection.send(outcome_of(ticket, function, pickle.loads(data)))  # noqa: S301 - as above
             busy.clear()
         message = inbox.get()
 

@@ -9,9 +9,7 @@ from typing import Any
 from nlgauge.engine.cores import available_cores
 from nlgauge.engine.local import ProcessPool, ThreadPool
 from nlgauge.engine.pool import Pool
-from nlgauge.engine.running import LOCAL as LOCAL
-from nlgauge.engine.running import RAY as RAY
-from nlgauge.engine.running import check_engine as check_engine
+from nlgauge.engine.running import LOCAL, RAY
 from nlgauge.engine.scratch import Scratch
 
 

@@ -7,7 +7,7 @@ import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -25,58 +25,23 @@ class WorkerDied(NLGaugeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one value: a result or an error."""
+    """The outcome of one value: a result or an error, and the warnings."""
 
     ticket: int
-    value: Any = None
-    error: Exception | None = None
-
-
-@dataclass(frozen=True)
-class WorkerAnswer:
-    """What a worker sends back: a result or an error, and the warnings."""
-
     value: Any = None
     error: Exception | None = None
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Finished(Generic[W]):
-    """A worker has sent an answer."""
-
-    worker: W
-    ticket: int
-    answer: WorkerAnswer
-
-
-@dataclass(frozen=True)
-class Started(Generic[W]):
-    """A worker is ready."""
-
-    worker: W
-
-
-@dataclass(frozen=True)
-class Died(Generic[W]):
-    """A worker has ended."""
-
-    worker: W
-    reason: str
-
-
-Event = Finished[W] | Started[W] | Died[W]
-
-
-def answer(function: Callable[[Any], Any], value: Any) -> WorkerAnswer:
-    """Apply a function in a worker; errors and warnings become part of the answer."""
+def outcome_of(ticket: int, function: Callable[[Any], Any], value: Any) -> Outcome:
+    """Apply a function in a worker; errors and warnings become part of the outcome."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             result = function(value)
         except Exception as error:  # noqa: BLE001 - it is raised again by the process that asked
-            return WorkerAnswer(error=_portable(error), warnings=_said(caught))
-    return WorkerAnswer(result, warnings=_said(caught))
+            return Outcome(ticket, error=_portable(error), warnings=_said(caught))
+    return Outcome(ticket, result, warnings=_said(caught))
 
 
 def _said(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:
@@ -110,6 +75,7 @@ class Pool(ABC, Generic[W]):
     """
 
     isolated = True
+    _function: Callable[[Any], Any]
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -119,7 +85,6 @@ class Pool(ABC, Generic[W]):
         self._outcomes: deque[Outcome] = deque()
         self._next_ticket = 0
         self._failed_starts = 0
-        self._function: Callable[[Any], Any] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -159,8 +124,7 @@ class Pool(ABC, Generic[W]):
         if not self.under_way:
             raise RuntimeError("nothing is pending")
         while not self._outcomes:
-            for event in self._events():
-                self._handle(event)
+            self._wait()
             self._assign()
         return self._outcomes.popleft()
 
@@ -173,8 +137,6 @@ class Pool(ABC, Generic[W]):
     def _assign(self) -> None:
         """Send waiting values to ready workers; start workers as needed."""
         while len(self._loads) < min(self.workers, len(self._values)):
-            if self._function is None:
-                raise RuntimeError("no function was given")
             self._loads[self._start(self._function)] = _Load(ready=not self.isolated)
         ready = [(worker, load) for worker, load in self._loads.items() if load.ready]
         while self._waiting and ready:
@@ -185,29 +147,32 @@ class Pool(ABC, Generic[W]):
             load.tickets.append(ticket)
             self._send(worker, ticket, self._values[ticket])
 
-    def _handle(self, event: Event[W]) -> None:
-        load = self._loads.get(event.worker)
+    def _report_start(self, worker: W) -> None:
+        """A worker is ready."""
+        if worker in self._loads:
+            self._loads[worker].ready, self._failed_starts = True, 0
+
+    def _report_outcome(self, worker: W, outcome: Outcome) -> None:
+        """A worker has sent an outcome."""
+        self._report_start(worker)
+        if worker in self._loads:
+            self._loads[worker].tickets.remove(outcome.ticket)
+            for message in outcome.warnings:
+                warnings.warn(message, stacklevel=2)
+            self._finish(outcome)
+
+    def _report_death(self, worker: W, reason: str) -> None:
+        """A worker has ended."""
+        load = self._loads.pop(worker, None)
         if load is None:
             return
-        if isinstance(event, Died):
-            self._replace(event, load)
-            return
-        load.ready, self._failed_starts = True, 0
-        if isinstance(event, Finished):
-            load.tickets.remove(event.ticket)
-            for message in event.answer.warnings:
-                warnings.warn(message, stacklevel=2)
-            self._finish(Outcome(event.ticket, event.answer.value, event.answer.error))
-
-    def _replace(self, event: Died[W], load: _Load) -> None:
-        del self._loads[event.worker]
         if load.tickets:
-            self._finish(Outcome(load.tickets.popleft(), error=WorkerDied(event.reason)))
+            self._finish(Outcome(load.tickets.popleft(), error=WorkerDied(reason)))
         if not load.ready:
             self._failed_starts += 1
             if self._failed_starts >= _FAILED_STARTS:
                 raise NLGaugeError(
-                    f"workers die while they start ({event.reason}); expected them to run: is there enough memory for "
+                    f"workers die while they start ({reason}); expected them to run: is there enough memory for "
                     f"{self.workers}? Use fewer: {argument('workers')}"
                 )
         self._waiting.extendleft(reversed(load.tickets))
@@ -226,11 +191,11 @@ class Pool(ABC, Generic[W]):
 
     @abstractmethod
     def _send(self, worker: W, ticket: int, value: Any) -> None:
-        """Send a value to a worker; `_events` reports a worker that has just died."""
+        """Send a value to a worker; `_wait` reports a worker that has just died."""
 
     @abstractmethod
-    def _events(self) -> Iterable[Event[W]]:
-        """The next events; waits for at least one."""
+    def _wait(self) -> None:
+        """Report what happens to workers next, by `_report_start`, `_report_outcome` or `_report_death`."""
 
     @abstractmethod
     def _end(self, worker: W, *, at_once: bool) -> None:

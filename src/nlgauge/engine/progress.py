@@ -32,25 +32,12 @@ def progress_bar(label: str, total: int | None, *, show: bool = True) -> Iterato
 
 
 def _rich_bar(label: str, total: int | None) -> Iterator[Progress]:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    times = progress.TimeElapsedColumn(), "left", progress.TimeRemainingColumn()
+    columns = "{task.description}", progress.BarColumn(), progress.TaskProgressColumn(), *times
+    with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done, note="": bar.update(task, completed=done, description=f"{label}: {note}" if note else label)
 

@@ -9,7 +9,7 @@ import platform
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,7 @@ class RunFolder:
         if not place.exists():
             if any((self.folder / _PIECES).iterdir()):
                 raise OptionError(f"{self.folder}: has pieces of a run but no {_MANIFEST}; choose an empty folder")
-            write_text(place, json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
+            self._write_manifest(wanted)
             return
         try:
             found = json.loads(place.read_text(encoding="utf-8"))
@@ -88,9 +88,11 @@ class RunFolder:
 
     def note(self, name: str, value: Any) -> None:
         """Add a value that became known during the run to the manifest."""
-        place = self.folder / _MANIFEST
-        found = json.loads(place.read_text(encoding="utf-8"))
-        write_text(place, json.dumps({**found, name: value}, indent=1, ensure_ascii=False) + "\n")
+        found = json.loads((self.folder / _MANIFEST).read_text(encoding="utf-8"))
+        self._write_manifest({**found, name: value})
+
+    def _write_manifest(self, settings: Mapping[str, Any]) -> None:
+        write_text(self.folder / _MANIFEST, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
 
     def is_done(self, piece: str) -> bool:
         """Whether a piece exists and is intact; a damaged piece is removed."""
@@ -114,8 +116,11 @@ class RunFolder:
             with _writing(beside):
                 beside.mkdir()
                 saving.save(value, beside)
-                with suppress(FileExistsError):
-                    _move(beside, place)
+                try:
+                    beside.rename(place)
+                except OSError:
+                    if not place.is_dir():
+                        raise
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
@@ -125,16 +130,6 @@ class RunFolder:
         shutil.rmtree(doomed, ignore_errors=True)
         self.folder.rename(doomed)
         shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _move(folder: Path, place: Path) -> None:
-    """Rename a folder; raises an error if the target exists."""
-    try:
-        folder.rename(place)
-    except OSError:
-        if place.is_dir():
-            raise FileExistsError(place) from None
-        raise
 
 
 @contextmanager

@@ -34,33 +34,31 @@ _current: Scratch | None = None
 @contextmanager
 def scratch_folder(memory_bytes: int = MEMORY_BYTES) -> Iterator[Scratch]:
     """Make the folder, in `NLGAUGE_SCRATCH` or the system's temporary folder, and remove it at the end."""
-    global _current
     parent = os.environ.get("NLGAUGE_SCRATCH")
     try:
         folder = Path(tempfile.mkdtemp(prefix="nlgauge-", dir=parent))
     except OSError as error:
         raise OutputError(f"scratch folder {parent or tempfile.gettempdir()}: {error.strerror or error}") from error
-    before, _current = _current, Scratch(folder, memory_bytes)
     try:
-        yield _current
+        with using_scratch(Scratch(folder, memory_bytes)) as scratch:
+            yield scratch
     finally:
-        _current = before
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def using_scratch(scratch: Scratch) -> Iterator[None]:
+def using_scratch(scratch: Scratch) -> Iterator[Scratch]:
     """Use another scratch folder within the block."""
-    global _current
-    before, _current = _current, scratch
+    before = current_scratch()
+    use_scratch(scratch)
     try:
-        yield
+        yield scratch
     finally:
-        _current = before
+        use_scratch(before)
 
 
-def use_scratch(scratch: Scratch) -> None:
-    """Tell a worker process where its run keeps scratch files."""
+def use_scratch(scratch: Scratch | None) -> None:
+    """Say where this process keeps scratch files from now on."""
     global _current
     _current = scratch
 

@@ -122,10 +122,6 @@ class Metric(Configured, ABC):
             **found,
         )
 
-    def sketched(self) -> Metric | None:
-        """The same metric with estimated counts in place of exact ones; None where it has no estimate."""
-        return None
-
     def savings(self) -> tuple[str, ...]:
         """What would make it need less memory, in words."""
         return ()

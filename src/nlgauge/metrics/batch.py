@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -93,6 +94,16 @@ class Batch:
         offsets = np.concatenate([[0], np.cumsum(1 + references.list.len().to_numpy().astype(np.int64))])
         return Batch(ResponseSets(self.sets.frame, texts, offsets, self.sets.explicit_ids))
 
+    @cached_property
+    def texts_of_sets(self) -> list[list[str]]:
+        """The texts of each set, in order."""
+        texts = self.sets.texts.to_list()
+        return [texts[a:b] for a, b in pairwise(self.sets.offsets)]
+
+    def means(self, values: Sequence[float]) -> Array:
+        """The mean of each set's values, given one per text."""
+        return np.array([math.fsum(values[a:b]) / (b - a) for a, b in pairwise(self.sets.offsets)])
+
     def contexts(self) -> list[str]:
         """One context a set; empty where there is none."""
         frame = self.sets.frame
@@ -103,10 +114,9 @@ class Batch:
         from nlgauge.models.shared import score_texts
 
         prompts = self.contexts()
-        texts, offsets = self.sets.texts.to_list(), self.sets.offsets
         sets = [
-            [f" {text}" if prompt and text else text for text in texts[a:b]]
-            for prompt, (a, b) in zip(prompts, pairwise(offsets), strict=True)
+            [f" {text}" if prompt and text else text for text in texts]
+            for prompt, texts in zip(prompts, self.texts_of_sets, strict=True)
         ]
         return score_texts(model, prompts, sets, with_end=with_end)
 

@@ -6,14 +6,15 @@ import os
 import pickle
 import platform
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nlgauge._version import __version__
 from nlgauge.engine.cache import code_digest
 from nlgauge.engine.cores import thread_limits
-from nlgauge.engine.pool import Died, Event, Finished, Pool, Started
+from nlgauge.engine.pool import Pool
 from nlgauge.engine.ray import worker as ray_worker
 from nlgauge.engine.ray.cluster import ClusterError
 from nlgauge.engine.scratch import Scratch
@@ -43,7 +44,7 @@ class RayPool(Pool[Any]):
         self._kind = ray.remote(max_restarts=0, num_cpus=1, num_gpus=int(on_gpus))(ray_worker.RayWorker)
         ours = {name: value for name, value in os.environ.items() if name.startswith("NLGAUGE_")}
         self._variables = {**ours, **thread_limits(self.workers, cores)}
-        self._references: dict[Any, tuple[Any, int]] = {}
+        self._references: dict[Any, Any] = {}
         self._checks: dict[Any, Any] = {}
 
     def _start(self, function: Callable[[Any], Any]) -> Any:
@@ -56,9 +57,9 @@ class RayPool(Pool[Any]):
         worker.use.remote(self._ray.cloudpickle.dumps(function), pickle.dumps(self._scratch))
 
     def _send(self, worker: Any, ticket: int, value: Any) -> None:
-        self._references[worker.work.remote(value)] = worker, ticket
+        self._references[worker.work.remote(ticket, value)] = worker
 
-    def _events(self) -> Iterable[Event[Any]]:
+    def _wait(self) -> None:
         errors = self._ray.exceptions
         patience = None if any(load.ready for load in self._loads.values()) else _SECONDS_TO_START
         ready, _ = self._ray.wait([*self._checks, *self._references], num_returns=1, timeout=patience)
@@ -74,29 +75,24 @@ class RayPool(Pool[Any]):
         except errors.RayTaskError as error:
             raise ClusterError(f"a worker of the Ray cluster failed: {error}") from error
         except errors.RayError as error:
-            worker = worker or self._references[reference][0]
-            yield from self._late_answers(worker)
-            yield Died(worker, _reason(error))
+            worker = worker or self._references[reference]
+            self._take_late_answers(worker)
+            self._report_death(worker, _reason(error))
             return
         if worker is not None:
             self._check(found)
-            yield Started(worker)
+            self._report_start(worker)
         else:
-            worker, ticket = self._references.pop(reference)
-            yield Finished(worker, ticket, found)
+            self._report_outcome(self._references.pop(reference), found)
 
-    def _late_answers(self, worker: Any) -> Iterable[Event[Any]]:
-        """Answers of a dead worker that had arrived before its end; its other values are dropped here."""
+    def _take_late_answers(self, worker: Any) -> None:
+        """Take answers of a dead worker that had arrived before its end; its other values are dropped here."""
         for check in [check for check, whose in self._checks.items() if whose == worker]:
             del self._checks[check]
-        for reference, (whose, ticket) in list(self._references.items()):
-            if whose == worker:
-                del self._references[reference]
-                try:
-                    found = self._ray.get(reference)
-                except self._ray.exceptions.RayError:
-                    continue
-                yield Finished(worker, ticket, found)
+        for reference in [reference for reference, whose in self._references.items() if whose == worker]:
+            del self._references[reference]
+            with suppress(self._ray.exceptions.RayError):
+                self._report_outcome(worker, self._ray.get(reference))
 
     def _check(self, about: dict[str, str]) -> None:
         """Raise an error for a worker with other code, or one that cannot access the folder of the run."""

@@ -53,10 +53,10 @@ class RayWorker:
         except Exception as error:  # noqa: BLE001 - reported with the first value
             self._function, self._failure = None, f"the worker could not start: {error!r}"
 
-    def work(self, value: Any) -> Any:
-        """Apply the function; the answer has its result or error."""
-        from nlgauge.engine.pool import answer
+    def work(self, ticket: int, value: Any) -> Any:
+        """Apply the function; the outcome has its result or error."""
+        from nlgauge.engine.pool import outcome_of
 
         if self._function is None:
             raise RuntimeError(self._failure)
-        return answer(self._function, value)
+        return outcome_of(ticket, self._function, value)

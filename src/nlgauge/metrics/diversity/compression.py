@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import lzma
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
@@ -91,12 +91,8 @@ class Compression(WordingMetric):
 
     def per_set(self, batch: Batch) -> Array:
         """Compression ratio of each set."""
-        texts, offsets = batch.sets.texts.to_list(), batch.sets.offsets
-        ratios = np.empty(len(batch))
-        for i in range(len(batch)):
-            data = "\n".join(sorted(texts[offsets[i] : offsets[i + 1]])).encode("utf-8")
-            ratios[i] = len(data) / self._compressed(len(data), iter([data]))
-        return ratios
+        blocks = ("\n".join(sorted(texts)).encode("utf-8") for texts in batch.texts_of_sets)
+        return np.array([len(data) / self._compressed(len(data), iter([data])) for data in blocks])
 
     def collect_corpus(self, batch: Batch) -> SortedTexts:
         """The texts."""
@@ -106,7 +102,9 @@ class Compression(WordingMetric):
         """The blocks of a corpus that are to be compressed."""
         if not isinstance(stats, SortedTexts):
             return None
-        return Shares(partial(self._sizes, stats), self.blocks, partial(_packed, len(stats)))
+        return Shares(
+            partial(self._sizes, stats), self.blocks, lambda sizes: Packed(len(stats), *np.sum(sizes, axis=0).tolist())
+        )
 
     def finish_corpus(self, stats: Any, interval: Inference | None = None) -> Score:  # noqa: ARG002 - there is none
         """The ratio of the corpus."""
@@ -125,10 +123,6 @@ class Compression(WordingMetric):
         """Bytes that `size` bytes take when compressed; how they are cut into pieces does not matter."""
         packer = _PACKERS[self.by](size)
         return sum(len(packer.compress(data)) for data in pieces) + len(packer.flush())
-
-
-def _packed(texts: int, sizes: Sequence[tuple[int, int]]) -> Packed:
-    return Packed(texts, sum(before for before, _ in sizes), sum(after for _, after in sizes))
 
 
 def _lines(texts: Iterator[bytes]) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.metrics.base import SetStats
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.diversity.embedding import EmbeddingMetric, SentenceSimilarity
+from nlgauge.metrics.diversity.embedding import SentenceSimilarity
 from nlgauge.metrics.score import Score
 from nlgauge.stats.inference import Inference
 
@@ -24,7 +24,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Content(EmbeddingMetric):
+class Content(SentenceSimilarity):
     """Minus the mean cosine over the pairs of a set after the context was taken out of every response's embedding.
 
     Responses to one context share its topic, which hides what they say about it: `sent-sim` mostly sees the topic. Here
@@ -59,10 +59,6 @@ class Content(EmbeddingMetric):
 
         return {**options, "lm": language_model_identity(self.lm)}
 
-    def of_vectors(self, vectors: Array) -> float:
-        """Minus the mean cosine."""
-        return SentenceSimilarity(model=self.model).of_vectors(vectors)
-
     def finish(self, stats: SetStats, interval: Inference | None = None) -> Score:
         """The mean over sets; texts without contexts are said to be so, in a warning and beside the signature."""
         score = super().finish(stats, interval)
@@ -80,17 +76,12 @@ class Content(EmbeddingMetric):
         contexts = batch.contexts()
         parts = [split_context(context) for context in contexts]
         encoded = iter(batch.embed(self.model, [text for texts in parts for text in texts]).astype(np.float64))
-        vectors = batch.embeddings(self.model).astype(np.float64)
-        texts, offsets = batch.sets.texts.to_list(), batch.sets.offsets
-        values = np.empty(len(batch))
-        for i, pieces in enumerate(parts):
-            basis = np.array([next(encoded) for _ in pieces])
-            order = sorted(range(offsets[i], offsets[i + 1]), key=texts.__getitem__)
-            values[i] = self.of_vectors(without(vectors[order], basis, self.ridge))
+        bases = (np.array([next(encoded) for _ in pieces]) for pieces in parts)
+        residuals = map(without, self.sorted_vectors(batch), bases, repeat(self.ridge))
+        values = np.array([self.of_vectors(vectors) for vectors in residuals])
         if self.lm is None:
             return values
-        sets = [sorted(texts[a:b]) for a, b in pairwise(offsets)]
-        return values - np.array(given_away(self.lm, contexts, sets)) / self.nats
+        return values - np.array(given_away(self.lm, contexts, list(map(sorted, batch.texts_of_sets)))) / self.nats
 
 
 def given_away(model: str, contexts: Sequence[str], sets: Sequence[Sequence[str]]) -> list[float]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -60,13 +61,13 @@ class EmbeddingMetric(EncoderDiversity):
 
     def per_set(self, batch: Batch) -> Array:
         """The measure of each set, texts in a fixed order."""
-        vectors = batch.embeddings(self.model)
-        offsets, texts = batch.sets.offsets, batch.sets.texts.to_list()
-        values = np.empty(len(batch))
-        for i in range(len(batch)):
-            order = sorted(range(offsets[i], offsets[i + 1]), key=texts.__getitem__)
-            values[i] = self.of_vectors(vectors[order].astype(np.float64))
-        return values
+        return np.array([self.of_vectors(vectors) for vectors in self.sorted_vectors(batch)])
+
+    def sorted_vectors(self, batch: Batch) -> Iterator[Array]:
+        """The embeddings of each set's texts, these in alphabetical order."""
+        vectors, texts = batch.embeddings(self.model), batch.sets.texts.to_list()
+        for first, last in pairwise(batch.sets.offsets):
+            yield vectors[sorted(range(first, last), key=texts.__getitem__)].astype(np.float64)
 
 
 def unit(vectors: Array) -> Array:

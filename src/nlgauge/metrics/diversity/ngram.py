@@ -6,13 +6,18 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import option
+from nlgauge.data.reading import Source
+from nlgauge.engine.cache import Cache, file_digest
+from nlgauge.engine.scratch import scratch_folder
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import OVER, Metric, Shares, WordingMetric, refuse
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
@@ -47,6 +52,21 @@ class TokenOptions(Metric):
         return Tokenizer(self.tok, lower=self.case == "lower")
 
 
+@dataclass(frozen=True, kw_only=True)
+class OrderOptions(TokenOptions):
+    """Options of every measure that averages orders of n-grams."""
+
+    n: Orders = option(Orders("1-5"), ORDERS)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "n", Orders(self.n))
+
+    def part_names(self) -> tuple[str, ...]:
+        """One part per order."""
+        return tuple(f"n={n}" for n in self.n)
+
+
 @dataclass(frozen=True)
 class CorpusStats:
     """A census or sketch of n-grams, with the number of texts in each group (in one group when not grouped)."""
@@ -59,7 +79,7 @@ class CorpusStats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NgramMeasure(TokenOptions, WordingMetric):
+class NgramMeasure(OrderOptions, WordingMetric):
     """A measure of the n-grams of each set, or of the whole corpus.
 
     `over=corpus` pools everything into one value; `count=hll-16` then estimates in one pass and little memory.
@@ -68,7 +88,6 @@ class NgramMeasure(TokenOptions, WordingMetric):
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
     _keeps_counts: ClassVar[bool] = False
 
-    n: Orders = option(Orders("1-5"), ORDERS)
     over: Literal["set", "corpus"] = option("set", OVER)
     count: str = option(
         "exact", "With over=corpus: count n-grams exactly, or estimate in little memory (hll-4 to hll-18)."
@@ -76,7 +95,6 @@ class NgramMeasure(TokenOptions, WordingMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "n", Orders(self.n))
         refuse(
             "count",
             self.count != "exact" and self.over == "set",
@@ -94,10 +112,6 @@ class NgramMeasure(TokenOptions, WordingMetric):
         head, _, digits = self.count.partition("-")
         return int(digits) if head == "hll" and digits.isdigit() and 4 <= int(digits) <= 18 else None
 
-    def sketched(self) -> Metric | None:
-        """Estimates for a corpus; frequencies cannot be estimated."""
-        return replace(self, count=SKETCH) if self.level == "corpus" and not self._keeps_counts else None
-
     def savings(self) -> tuple[str, ...]:
         """An estimate, or fewer orders, where a corpus is counted exactly."""
         if self.level != "corpus" or self.count != "exact":
@@ -109,12 +123,7 @@ class NgramMeasure(TokenOptions, WordingMetric):
         shown = dict(super().relevant_options())
         if self.over == "set":
             del shown["count"]
-        order = ["n", "over", "count"]
-        return {key: shown[key] for key in [*order, *(k for k in shown if k not in order)] if key in shown}
-
-    def part_names(self) -> tuple[str, ...]:
-        """One part per order."""
-        return tuple(f"n={n}" for n in self.n)
+        return {key: shown[key] for key in ("n", "over", "count") if key in shown} | shown
 
     @abstractmethod
     def of_summary(self, summary: Summary, n: int) -> float:
@@ -159,12 +168,11 @@ class NgramMeasure(TokenOptions, WordingMetric):
         if math.isnan(value):
             raise DataError(f"{self.name} has no value: the corpus has no n-gram of order {self.n}")
         left_out = self.left_out(summaries, stats.texts) if interval is not None else None
-        facts: dict[str, str] = {}
+        facts, ci = {}, None
         if self.precision is not None:
             from nlgauge.text.sketch import relative_error
 
-            facts["error"] = f"{relative_error(self.precision):.2%}"
-        ci = None
+            facts = {"error": f"{relative_error(self.precision):.2%}"}
         if interval is not None and left_out is not None:
             ci = jackknife_interval(value, left_out, interval.level)
             facts |= {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}"}
@@ -265,8 +273,6 @@ class ExpectationAdjustedDistinct(NgramRatio):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.vocab.startswith("corpus:"):
-            from nlgauge.engine.cache import file_digest
-
             path, _, claimed = self.vocab.removeprefix("corpus:").partition("@")
             digest = file_digest(path)[:12]
             if claimed and claimed != digest:
@@ -277,10 +283,19 @@ class ExpectationAdjustedDistinct(NgramRatio):
 
     @cached_property
     def _measured(self) -> dict[int, int]:
-        from nlgauge.metrics.diversity.vocabulary import count_ngrams
-
+        """Different n-grams of each order in the corpus file, counted once for all runs."""
         path = self.vocab.removeprefix("corpus:").partition("@")[0]
-        return count_ngrams(path, self.tokenizer, self.n)
+        cache, tokenizer = Cache(), self.tokenizer
+        key = cache.key("vocabulary", file_digest(path), tokenizer.name, str(tokenizer.lower), str(list(self.n)))
+        held = cache.get(key)
+        if held is None:
+            with scratch_folder():
+                tables = Source(path=path, extras=()).stream()
+                census = reduce(add, (Census.of(tokenizer(table.texts), self.n) for table in tables))
+                counts = [int(summary.different) for summary in census.summarise()]
+            held = pl.DataFrame({"n": list(self.n), "different": counts})
+            cache.put(key, held)
+        return dict(held.iter_rows())
 
     def possible(self, n: int) -> float:
         """V for n-grams of this order."""
@@ -290,8 +305,7 @@ class ExpectationAdjustedDistinct(NgramRatio):
 
     def of_counts(self, different: Array, total: Array, n: int) -> Array:
         """Different n-grams relative to what chance would give."""
-        expected = expected_distinct(total, self.possible(n))
-        return _ratio(different, expected)
+        return _ratio(different, expected_distinct(total, self.possible(n)))
 
     def finish(self, stats: Any, interval: Inference | None = None) -> Score:
         """As every n-gram measure, with V in the signature."""
@@ -306,9 +320,8 @@ def expected_distinct(total: Array, possible: float) -> Array:
     Written with log1p and expm1, since the power underflows or cancels for large V or C.
     """
     total = np.asarray(total, dtype=np.float64)
-    if possible == 1:
-        expected: Array = np.minimum(total, 1.0)
-    else:
+    expected: Array = np.minimum(total, 1.0)
+    if possible != 1:
         expected = -possible * np.expm1(total * np.log1p(-1.0 / possible))
     return expected
 
@@ -335,11 +348,9 @@ class Entropy(NgramMeasure):
         from nlgauge.text.set_kernels import set_entropy
 
         grams = batch.ngrams(self.tokenizer, max(self.n))
-        columns = []
-        for n in self.n:
-            bits = set_entropy(grams.ranks, grams.different, grams.texts, grams.sets, n)
-            columns.append(np.where((grams.total[n - 1] > 0) | (n == 1), bits, math.nan))
-        return np.stack(columns, axis=1)
+        bits = [set_entropy(grams.ranks, grams.different, grams.texts, grams.sets, n) for n in self.n]
+        known = [(grams.total[n - 1] > 0) | (n == 1) for n in self.n]
+        return np.where(known, bits, math.nan).T
 
     def of_summary(self, summary: Summary, n: int) -> float:  # noqa: ARG002 - same for every order
         """From the frequencies of the corpus' n-grams."""

@@ -6,7 +6,8 @@ import importlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from functools import cache
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -39,13 +40,8 @@ def register_similarity(name: str, similarity: Similarity) -> None:
 
 def reduce_pairs(texts: list[str], similarity: Similarity) -> float:
     """Minus the mean similarity over the unordered pairs of texts; each different pair is computed once."""
-    ordered = sorted(texts)
-    known: dict[tuple[str, str], float] = {}
-    values = []
-    for pair in combinations(ordered, 2):
-        if pair not in known:
-            known[pair] = float(similarity(*pair))
-        values.append(known[pair])
+    once = cache(similarity)
+    values = [float(once(*pair)) for pair in combinations(sorted(texts), 2)]
     return -math.fsum(values) / len(values)
 
 
@@ -89,5 +85,4 @@ class PairReduction(SetMetric):
     def per_set(self, batch: Batch) -> Array:
         """Minus the mean similarity of each set."""
         similarity = self.function()
-        texts, offsets = batch.sets.texts.to_list(), batch.sets.offsets
-        return np.array([reduce_pairs(texts[a:b], similarity) for a, b in pairwise(offsets)])
+        return np.array([reduce_pairs(texts, similarity) for texts in batch.texts_of_sets])

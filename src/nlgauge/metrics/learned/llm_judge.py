@@ -152,12 +152,7 @@ class LlmJudge(SetMetric):
         groups = self._materials(batch)
         flat = [material for group in groups for material in group]
         answers = ask(
-            load_judge(self.model),
-            self._asked,
-            flat,
-            samples=self.samples,
-            sampling=self._sampling,
-            seed=self.seed,
+            load_judge(self.model), self._asked, flat, samples=self.samples, sampling=self._sampling, seed=self.seed
         )
         edges = np.cumsum([0, *map(len, groups)])
         of_sets = [answers[a:b] for a, b in pairwise(edges)]
@@ -181,10 +176,9 @@ class LlmJudge(SetMetric):
         """What is asked about each set: itself, its pairs, its texts, or it and another one in both orders."""
         from nlgauge.models.judge.questions import Material
 
-        kind, texts, found = self._asked.kind, batch.sets.texts.to_list(), []
+        kind, found = self._asked.kind, []
         others = self._others(batch) if kind == "choice" else []
-        for row, (context, (a, b)) in enumerate(zip(batch.contexts(), pairwise(batch.sets.offsets), strict=True)):
-            mine = tuple(texts[a:b])
+        for row, (context, mine) in enumerate(zip(batch.contexts(), map(tuple, batch.texts_of_sets), strict=True)):
             shown: list[tuple[tuple[str, ...], ...]] = [(mine,)]
             if kind == "choice":
                 shown = [(mine, others[row]), (others[row], mine)]
@@ -209,8 +203,8 @@ class LlmJudge(SetMetric):
 
     def _name_unread(self, batch: Batch, answers: Sequence[Sequence[JudgeRatings]]) -> None:
         ids = batch.sets.ids.to_list()
-        last_words = [[text for one in group for text in one.unread] for group in answers]
-        unread = [(id, words[0]) for id, words in zip(ids, last_words, strict=True) if words]
+        last_words = (next((text for one in group for text in one.unread), None) for group in answers)
+        unread = [(id, words) for id, words in zip(ids, last_words, strict=True) if words is not None]
         if not unread:
             return
         from nlgauge.models.judge.asking import ATTEMPTS
@@ -230,12 +224,12 @@ def _sets_by_id(path: str, identity: str) -> Mapping[str, tuple[str, tuple[str, 
 
     table = Source(path=path, extras=()).read()
     sets: ResponseSets = table.as_sets() if isinstance(table, Items) else table
-    texts, contexts, ids = sets.texts.to_list(), Batch(sets).contexts(), sets.ids.to_list()
-    rows = zip(ids, contexts, pairwise(sets.offsets), strict=True)
-    found = {id: (context, tuple(texts[a:b])) for id, context, (a, b) in rows}
-    if len(found) < len(ids):
+    batch = Batch(sets)
+    rows = zip(sets.ids.to_list(), batch.contexts(), batch.texts_of_sets, strict=True)
+    found = {id: (context, tuple(texts)) for id, context, texts in rows}
+    if len(found) < len(sets):
         raise DataError(
-            f"has {len(ids)} sets with {len(found)} different ids; expected an id of its own for each", file=path
+            f"has {len(sets)} sets with {len(found)} different ids; expected an id of its own for each", file=path
         )
     return found
 

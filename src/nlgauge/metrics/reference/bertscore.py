@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -37,19 +36,12 @@ class Match(NamedTuple):
     f1: Any
 
 
-def greedy_match(candidate: TokenVectors, reference: TokenVectors) -> Match:
-    """Precision, recall and F1 of a candidate against a reference (Zhang et al. 2020, section 3; no idf, no rescaling).
+def weighted_match(candidate: WeighedTokens, reference: WeighedTokens) -> Match:
+    """Precision, recall and F1 of a candidate against a reference (Zhang et al. 2020, section 3; no rescaling).
 
     Each token is matched with the most similar token of the other text. As in the authors' package, special tokens can
-    be matched but do not count, and a text without any other token scores 0.
+    be matched but do not count. Tokens may have weights ("importance weighting").
     """
-    if candidate.special.all() or reference.special.all():
-        return Match(0.0, 0.0, 0.0)
-    return weighted_match(WeighedTokens.of(candidate), WeighedTokens.of(reference))
-
-
-def weighted_match(candidate: WeighedTokens, reference: WeighedTokens) -> Match:
-    """As `greedy_match`, with weights of tokens (Zhang et al. 2020, section 3, "importance weighting")."""
     similar = candidate.units @ reference.units.T
     precision = float(np.average(similar.max(axis=1), weights=candidate.weights))
     recall = float(np.average(similar.max(axis=0), weights=reference.weights))
@@ -57,8 +49,9 @@ def weighted_match(candidate: WeighedTokens, reference: WeighedTokens) -> Match:
 
 
 def match_pairs(texts: Sequence[TokenVectors], *, at_once: int = _SIMILARITIES_AT_ONCE) -> Match:
-    """What `greedy_match` gives for all pairs of texts: entry (i, j) has i as the candidate and j as the reference.
+    """What `weighted_match` gives for all pairs of texts, whose tokens weigh the same: (i, j) is i against j.
 
+    A text that has special tokens only scores 0, as in the authors' package.
     All tokens stand in one matrix of similarities, whose columns are reduced text by text to the best match and whose
     rows to the mean; rows are taken in blocks of `at_once` similarities, so that memory stays flat.
     """
@@ -105,20 +98,13 @@ class BertScoreDiversity(EncoderDiversity):
 
     def per_set(self, batch: Batch) -> Array:
         """Minus the mean F1 of each set; a set that was measured before comes from disk."""
-        texts = batch.sets.texts.to_list()
-        sets = [tuple(sorted(texts[a:b])) for a, b in pairwise(batch.sets.offsets)]
+        sets = [tuple(sorted(texts)) for texts in batch.texts_of_sets]
         return measured_once(load_embedder(self.model), f"{self.name} {self.layer}", sets, self._measure)[:, 0]
 
     def _measure(self, sets: Sequence[Group]) -> list[Array]:
         vectors = vectors_of_texts(load_embedder(self.model), sets, self.layer)
-        return [0.0 - mean_f1([vectors[text.strip()] for text in group]) for group in sets]
-
-
-def mean_f1(texts: Sequence[TokenVectors]) -> Array:
-    """The mean F1 over the unordered pairs of a set; F1 is symmetric."""
-    f1 = match_pairs(texts).f1
-    mean: Array = f1[np.triu_indices(len(texts), k=1)].mean()
-    return mean
+        matches = (match_pairs([vectors[text.strip()] for text in group]).f1 for group in sets)
+        return [0.0 - f1[np.triu_indices(len(f1), k=1)].mean() for f1 in matches]
 
 
 @dataclass(frozen=True, kw_only=True)

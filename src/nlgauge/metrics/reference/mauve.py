@@ -299,15 +299,12 @@ class Mauve(Metric):
     def _draw(self, stats: SortedTexts | None, number: int) -> Candidates | pl.Series:
         """What a sample could have from one block; after the last block, the reference texts."""
         if stats is not None and number < stats.blocks:
-            return stats.candidates(number, self._most(stats), self.seed)
+            return stats.candidates(number, self.sample or len(stats), self.seed)
         return self._reference_texts()
 
     def _drawn(self, texts: SortedTexts, done: Sequence[Any]) -> Drawn:
         *blocks, references = done
-        return Drawn(pl.Series(draw(blocks, self._most(texts)), dtype=pl.String), references, len(texts))
-
-    def _most(self, texts: SortedTexts) -> int:
-        return self.sample or len(texts)
+        return Drawn(pl.Series(draw(blocks, self.sample or len(texts)), dtype=pl.String), references, len(texts))
 
     def _reference_texts(self) -> pl.Series:
         """The references; the file is the one that the signature names, or an error."""
@@ -317,10 +314,7 @@ class Mauve(Metric):
         if self.sample is None:
             return source.read().texts
         tables = (source.parse(chunk) for chunk in source.chunks())
-        kept = SortedTexts(1, ())
-        for table in tables:
-            if table is not None:
-                kept += SortedTexts.of(table.texts)
+        kept = sum((SortedTexts.of(table.texts) for table in tables if table is not None), SortedTexts(1, ()))
         if not len(kept):
             raise DataError("the file of references has no records; expected texts", file=source.name)
         return pl.Series(kept.sample(self.sample, self.seed), dtype=pl.String)

@@ -19,13 +19,7 @@ from nlgauge.engine.cache import file_with_hash
 from nlgauge.errors import DataError, ModelError
 from nlgauge.metrics.base import refuse
 from nlgauge.metrics.diversity.embedding import unit
-from nlgauge.metrics.reference.contextual import (
-    ContextualMetric,
-    TokenTexts,
-    WeighedTokens,
-    longest_of,
-    token_texts,
-)
+from nlgauge.metrics.reference.contextual import ContextualMetric, TokenTexts, WeighedTokens, longest_of, token_texts
 from nlgauge.metrics.reference.references import TextAndReference
 from nlgauge.models.encoders.embedder import TokenVectors
 from nlgauge.stats.transport import least_cost

@@ -51,7 +51,7 @@ class ReferenceMetric(SetMetric):
 
     def relevant_options(self) -> Mapping[str, Any]:
         """All options, the scale last."""
-        shown = dict(super().relevant_options())
+        shown = super().relevant_options()
         return {**{key: value for key, value in shown.items() if key != "scale"}, "scale": self.scale}
 
 
@@ -131,8 +131,7 @@ class PooledReferenceMetric(PooledMetric, ReferenceMetric):
         """The value of all counts together, with an interval from leaving out groups of items."""
         whole, used = stats.counts.sum(axis=0, keepdims=True), stats.items > 0
         value = float(self.scale * self.of_counts(whole)[0])
-        left_out: LeftOut | None = None
-        ci, facts = None, {}
+        left_out, ci, facts = None, None, {}
         if interval is not None:
             values = self.scale * self.of_counts(whole - stats.counts[used])
             left_out = LeftOut.where_known(values, stats.items[used])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nlgauge.errors import DataError, ModelError
-from nlgauge.metrics.reference.meteor_nltk import packaged_data
+from nlgauge.metrics.reference.meteor import packaged_data
 
 WordClass = Literal["noun", "verb", "adj", "adv"]
 CLASSES: dict[str, WordClass] = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}

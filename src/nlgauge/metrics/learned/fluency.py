@@ -1,10 +1,11 @@
-"""Perplexity: fluency under a language model."""
+"""Fluency of single texts: perplexity under a language model, and how much sentences have to do with each other."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,9 @@ from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.diversity.embedding import EmbeddingMetric, unit
 from nlgauge.metrics.score import Direction, Level
+from nlgauge.text.words import sentences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +55,7 @@ class Perplexity(SetMetric):
     def per_set(self, batch: Batch) -> Array:
         """Minus the mean perplexity of each set; a set with a text that has no token has no value."""
         scored = self._read(batch).token_logprobs(self.model, with_end=self.end == "yes")
-        return np.array([_mean([_perplexity(text.logprobs) for text in texts]) for texts in scored])
+        return batch.means([_perplexity(text.logprobs) for texts in scored for text in texts])
 
     def _read(self, batch: Batch) -> Batch:
         """The batch with contexts where the model is to see them, and with blank texts made empty."""
@@ -71,5 +74,42 @@ def _perplexity(logprobs: Array) -> float:
     return -math.exp(-logprobs.mean()) if len(logprobs) else math.nan
 
 
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
+@dataclass(frozen=True, kw_only=True)
+class Relatedness(EmbeddingMetric):
+    """The mean cosine of every sentence of a text with the one before it, in the space of a sentence encoder.
+
+    The context, where there is one, stands before the first sentence. `between=all` takes all pairs of sentences
+    instead of neighbours. A text with a single sentence and no context has no value. Repetition raises it: it is a
+    measure of what sentences share, not of quality.
+    """
+
+    name: ClassVar[str] = "relatedness"
+    level: ClassVar[Level] = "item"
+    aspect: ClassVar[str] = "fluency"
+    direction: ClassVar[Direction] = Direction.BETTER
+    paper: ClassVar[str] = "OpenMEVA, section 3.2 (relatedness); Reimers & Gurevych 2019"
+    needs: ClassVar[int] = 1
+
+    between: Literal["neighbours", "all"] = option("neighbours", "Pairs of neighbouring sentences, or all pairs.")
+
+    def of_vectors(self, vectors: Array) -> float:
+        """The mean cosine of the sentences that these vectors stand for, in order."""
+        units = unit(vectors)
+        if len(units) < 2:
+            return math.nan
+        if self.between == "neighbours":
+            return math.fsum((units[1:] * units[:-1]).sum(axis=1)) / (len(units) - 1)
+        above = np.triu_indices(len(units), 1)
+        return math.fsum((units @ units.T)[above]) / len(above[0])
+
+    def per_set(self, batch: Batch) -> Array:
+        """The mean over the texts of each set."""
+        parts = [
+            [*sentences(context), *sentences(text)] if text.strip() else []
+            for context, texts in zip(batch.contexts(), batch.texts_of_sets, strict=True)
+            for text in texts
+        ]
+        places = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        lines = [line for part in parts for line in part]
+        vectors = batch.embed(self.model, lines).astype(np.float64) if lines else np.empty((0, 1))
+        return batch.means([self.of_vectors(vectors[a:b]) for a, b in pairwise(places)])

@@ -1,11 +1,9 @@
-"""RUBER: how well a text goes with its context, and how near it is to its references."""
+"""What `nlgauge train` makes: UNION, how real a story looks, and RUBER, how well a text goes with its context."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,14 +11,71 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.errors import DataError
-from nlgauge.metrics.base import refuse
+from nlgauge.metrics.base import SetMetric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.embedding import LONG
-from nlgauge.metrics.learned.union import TrainedMetric
 from nlgauge.metrics.reference.references import best_of_references, of_references
+from nlgauge.metrics.score import Direction, Level
 
 if TYPE_CHECKING:
     from nlgauge.models.encoders.ruber_model import RuberModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedMetric(SetMetric):
+    """A measure of single texts by a model that `nlgauge train` made: a folder; none comes with NLGauge."""
+
+    level: ClassVar[Level] = "item"
+    direction: ClassVar[Direction] = Direction.BETTER
+    costly: ClassVar[bool] = True
+
+    model: str = option("", "Folder that `nlgauge train` made.")
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """The model with the hash of its weights."""
+        from nlgauge.models.training.run import trained_identity
+
+        model = trained_identity(self.model, self.name) if self.model else ""
+        return {**super().relevant_options(), "model": model}
+
+    def prepare(self) -> None:
+        """Refuse to begin without a trained model and what it runs with."""
+        from nlgauge.models.runtime import import_torch
+        from nlgauge.models.training.run import trained_identity
+
+        advice = f"expected {self.example}; nlgauge train {self.name} makes one"
+        refuse("model", not self.model, f"{self.name} has no model; {advice}")
+        trained_identity(self.model, self.name)
+        import_torch(self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Union(TrainedMetric):
+    """The probability that a story is real rather than made worse on purpose; mean over the texts of a set.
+
+    `model` is a folder that `nlgauge train union` made; none comes with NLGauge. A context, where there is one, is the
+    beginning of the story and stands before the text (`context=scored`), or is left out (`context=none`). A story
+    beyond the window of the training is cut there (`long=cut`); an empty text has no value.
+    """
+
+    name: ClassVar[str] = "union"
+    aspect: ClassVar[str] = "fluency"
+    paper: ClassVar[str] = "Guan & Huang 2020; OpenMEVA, section 4.1, Table 3"
+    example: ClassVar[str] = "union:model=FOLDER"
+
+    context: Literal["scored", "none"] = option("scored", "The context begins the story, or is left out.")
+    long: Literal["cut"] = option("cut", LONG)
+
+    def per_set(self, batch: Batch) -> Array:
+        """The mean probability of each set; a set with an empty text has no value."""
+        from nlgauge.models.encoders.story_classifier import load_story_classifier
+
+        stories = [
+            f"{context} {text}" if self.context == "scored" and text.strip() else text
+            for context, texts in zip(batch.contexts(), batch.texts_of_sets, strict=True)
+            for text in texts
+        ]
+        return batch.means(load_story_classifier(self.model).probabilities(stories).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,37 +126,26 @@ class Ruber(TrainedMetric):
         from nlgauge.models.encoders.ruber_model import load_ruber
 
         model = load_ruber(self.model)
-        if self.part == "unreferenced":
-            return self._unreferenced(batch, model)
-        if self.part == "referenced":
-            return self._referenced(batch, model)
-        both = np.stack(
-            [
-                model.ranges["unreferenced"].place(self._unreferenced(batch, model)),
-                model.ranges["referenced"].place(self._referenced(batch, model)),
-            ]
-        )
-        if self.blend == "mean":
-            return np.asarray(both.mean(axis=0))
-        return np.asarray(both.min(axis=0) if self.blend == "min" else both.max(axis=0))
+        parts = {"unreferenced": self._unreferenced, "referenced": self._referenced}
+        if self.part != "hybrid":
+            return parts[self.part](batch, model)
+        both = [model.ranges[part].place(measure(batch, model)) for part, measure in parts.items()]
+        blends: dict[str, Callable[..., Array]] = {"mean": np.mean, "min": np.min, "max": np.max}
+        return blends[self.blend](both, axis=0)
 
     def _unreferenced(self, batch: Batch, model: RuberModel) -> Array:
         from nlgauge.models.encoders.ruber_model import GIVEN, story_pair
         from nlgauge.models.training.data import PromptPair
 
-        texts, contexts, offsets = batch.sets.texts.to_list(), batch.contexts(), batch.sets.offsets
         pairs = []
-        for row, (a, b) in enumerate(pairwise(offsets)):
-            if not contexts[row].strip() and model.contexts == GIVEN:
+        for id, context, texts in zip(batch.sets.ids, batch.contexts(), batch.texts_of_sets, strict=True):
+            if not context.strip() and model.contexts == GIVEN:
                 raise DataError(
-                    f"'{batch.sets.ids[row]}' has no context, and {model.identity} was trained on pairs of context and "
+                    f"'{id}' has no context, and {model.identity} was trained on pairs of context and "
                     "text; expected a column 'context'; part=referenced needs none"
                 )
-            pairs += [
-                PromptPair(contexts[row], text) if contexts[row].strip() else story_pair(text) for text in texts[a:b]
-            ]
-        values = model.unreferenced(pairs).tolist()
-        return np.array([math.fsum(values[a:b]) / (b - a) for a, b in pairwise(offsets)])
+            pairs += [PromptPair(context, text) if context.strip() else story_pair(text) for text in texts]
+        return batch.means(model.unreferenced(pairs).tolist())
 
     def _referenced(self, batch: Batch, model: RuberModel) -> Array:
         """The nearest reference; NaN where the text or all of its references have no word."""

@@ -1,4 +1,4 @@
-"""Self-BLEU."""
+"""How much the n-grams of the texts of a set overlap: cosine similarity of their counts, and Self-BLEU."""
 
 from __future__ import annotations
 
@@ -13,13 +13,41 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.errors import DataError
-from nlgauge.metrics.base import OVER, Shares, WordingMetric
+from nlgauge.metrics.base import OVER, SetMetric, Shares, WordingMetric
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.diversity.ngram import TokenOptions
+from nlgauge.metrics.diversity.ngram import TOKENIZER, OrderOptions, TokenOptions
 from nlgauge.metrics.score import Direction, Score
 from nlgauge.stats.exact import ExactSum
 from nlgauge.stats.inference import Inference
 from nlgauge.text.matching import TextNgrams
+
+
+@dataclass(frozen=True, kw_only=True)
+class CosineSimilarity(OrderOptions, SetMetric):
+    """Minus the mean cosine of n-gram count vectors over the pairs of a set, averaged over the orders.
+
+    `variant=paper`: a text is always similar to itself, so texts too short for an n-gram have cosine 1 if equal, 0 if
+    not. `variant=reference` follows the code released with paper 1: without a common n-gram the cosine is 0, so
+    {ok, ok, ok} scores -0.20 for n = 1-5 instead of -1.
+    """
+
+    name: ClassVar[str] = "cos-sim"
+    aspect: ClassVar[str] = "form"
+    direction: ClassVar[Direction] = Direction.MORE_DIVERSE
+    paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2"
+    needs: ClassVar[int] = 2
+
+    tok: str = option("space-nodot", TOKENIZER)
+    variant: Literal["paper", "reference"] = option("paper", "As the paper says, or as the code released with it does.")
+
+    def per_set(self, batch: Batch) -> Array:
+        """Minus the mean cosine of each set, one column per order."""
+        from nlgauge.text.set_kernels import set_cosine
+
+        grams = batch.ngrams(self.tokenizer, max(self.n))
+        whole = self.variant == "paper"
+        columns = [set_cosine(grams.ranks, grams.different, grams.texts, grams.sets, n, whole) for n in self.n]
+        return 0.0 - np.stack(columns, axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
