@@ -13,7 +13,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.engine.files import write_text
-from nlgauge.stats.neighbours import leave_one_out, resample_errors, resample_halves, resample_items
+from nlgauge.stats.kernels.neighbours import leave_one_out, resample_errors, resample_halves, resample_items
 from papers.pages import DOCS, table
 
 OUT = DOCS / "huse_coverage.md"

@@ -83,7 +83,7 @@ def _least(function: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _ours(side: str, items: int) -> None:
-    from nlgauge.stats.neighbours import leave_one_out
+    from nlgauge.stats.kernels.neighbours import leave_one_out
 
     points, is_model = _data(items, side)
     leave_one_out(points[:200], is_model[:200], k=K)
@@ -110,7 +110,7 @@ def _loop(items: int) -> None:
 
 
 def _resamples(side: str, items: int) -> None:
-    from nlgauge.stats.neighbours import leave_one_out, resample_errors, resample_halves, resample_items
+    from nlgauge.stats.kernels.neighbours import leave_one_out, resample_errors, resample_halves, resample_items
 
     points, is_model = _data(items)
     maps = [points, points[:, 1:]]

@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import kendalltau, pearsonr, spearmanr
 
 from nlgauge.errors import DataError
-from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.clusters import compare_metrics
 from nlgauge.stats.correlation import bootstrap_intervals, correlation, resample_weights, resampled
 from nlgauge.stats.dependent import permute_both
@@ -80,16 +79,6 @@ def test_swapping_groups_keeps_the_level_where_swapping_items_does_not() -> None
             below[way] += p is not None and p < 0.05
     assert below["groups"] / 200 < 0.1
     assert below["items"] / 200 > 0.15
-
-
-def test_the_mean_of_groups() -> None:
-    rng = np.random.default_rng(5)
-    labels = np.repeat(np.arange(40), 5)
-    values = rng.normal(size=40).repeat(5) + 0.1 * rng.normal(size=200)
-    narrow, wide = bootstrap_mean(values, 0.95, 500, 1), bootstrap_mean(values, 0.95, 500, 1, groups=labels)
-    assert wide[1] - wide[0] > 1.5 * (narrow[1] - narrow[0])
-    order = rng.permutation(200)
-    assert bootstrap_mean(values[order], 0.95, 500, 1, groups=labels[order]) == pytest.approx(wide, abs=1e-12)
 
 
 def test_groups_that_cannot_be_drawn_are_refused() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from papers.huse_coverage import measure
 
 from nlgauge.errors import DataError, OptionError, UnknownName
-from nlgauge.stats.neighbours import (
+from nlgauge.stats.kernels.neighbours import (
     Draw,
     LeaveOneOut,
     leave_one_out,
@@ -221,7 +221,7 @@ def test_draws_are_what_they_say() -> None:
 def test_many_resamples_are_the_same_whatever_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
     points, is_model = clouds(100)
     found = [resample([points], is_model, resamples=50) for resample in (resample_items, resample_halves)]
-    monkeypatch.setattr("nlgauge.stats.neighbours._WEIGHTS_AT_ONCE", 700)
+    monkeypatch.setattr("nlgauge.stats.kernels.neighbours._WEIGHTS_AT_ONCE", 700)
     again = [resample([points], is_model, resamples=50) for resample in (resample_items, resample_halves)]
     assert np.array_equal(found, again)
 

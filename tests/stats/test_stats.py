@@ -8,35 +8,19 @@ import pytest
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.diversity.ngram import Distinct
-from nlgauge.stats.bootstrap import bootstrap_mean
 from nlgauge.stats.families import holm
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.jackknife import LeftOut, jackknife_error
+from nlgauge.stats.means import mean_interval
 from nlgauge.stats.permutation import paired_permutation
 
 
-def test_the_bootstrap_interval_covers_the_mean_as_often_as_it_says() -> None:
-    rng = np.random.default_rng(3)
-    samples = rng.exponential(size=(600, 60))
-    hits = [low <= 1.0 <= high for s in samples for low, high in [bootstrap_mean(s, 0.9, 400, 7)]]
-    assert 0.85 <= np.mean(hits) <= 0.93
-
-
-def test_the_bootstrap_does_not_depend_on_order_or_block_size() -> None:
-    values = np.random.default_rng(0).random(1000)
-    first = bootstrap_mean(values, 0.95, 500, 1)
-    assert bootstrap_mean(values[::-1], 0.95, 500, 1) == first
-    assert bootstrap_mean(values, 0.95, 500, 2) != first
-
-
-def test_a_constant_has_no_width() -> None:
-    assert bootstrap_mean(np.full(10, 0.3), 0.95, 100, 1) == (0.3, 0.3)
-
-
-@pytest.mark.parametrize(("level", "resamples"), [(0.2, 1000), (1.0, 1000), (95.0, 1000), (0.95, 10)])
-def test_meaningless_levels_are_refused(level: float, resamples: int) -> None:
+@pytest.mark.parametrize("level", [0.2, 1.0, 95.0])
+def test_meaningless_levels_are_refused(level: float) -> None:
     with pytest.raises(OptionError):
-        bootstrap_mean(np.arange(5.0), level, resamples, 1)
+        mean_interval(np.arange(5.0), level)
+    with pytest.raises(OptionError):
+        Inference(resamples=10)
 
 
 def test_p_values_are_uniform_when_there_is_no_difference() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlgauge.stats.transport import least_cost
+from nlgauge.stats.kernels.transport import least_cost
 
 ot: Any = importlib.import_module("ot")
 

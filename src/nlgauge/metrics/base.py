@@ -21,8 +21,8 @@ from nlgauge.configured import Configured, options_of
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import EVERYWHERE, Bounds, Direction, ItemValues, Level, RowKeys, Score
-from nlgauge.stats.exact import ExactSum
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.kernels.exact import ExactSum
 
 if TYPE_CHECKING:
     from nlgauge.data.tables import ResponseSets

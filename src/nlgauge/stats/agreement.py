@@ -78,16 +78,18 @@ def agreement_interval(
         found: Array = -np.log(np.maximum(1 - agreement, _NEARLY_NONE))
         return found
 
-    drawn, fewer = moved(by_items[~np.isnan(by_items)]), moved(without[~np.isnan(without)])
+    drawn, fewer = moved(by_items[~np.isnan(by_items)]), np.sort(moved(without[~np.isnan(without)]))
     if len(drawn) < 2:
         return np.nan, np.nan
-    of_items, freedom = float(drawn.var(ddof=1)), items - 1.0
+    of_items, freedom = float(drawn.var(ddof=1)), max(1.0, items - 1.0)
     variance = of_items
     if len(fewer) > 1:
         of_raters = (len(fewer) - 1) / len(fewer) * float(np.square(fewer - fewer.mean()).sum())
         variance += of_raters
-        if variance > 0:
+        if of_items > 0 or of_raters > 0:
             freedom = variance**2 / (of_items**2 / freedom + of_raters**2 / (len(fewer) - 1))
+    if variance < _NEARLY_NONE**2:
+        return value, value
     centre = float(moved(np.array(value)))
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * variance**0.5
     return 1 - float(np.exp(-(centre - half))), 1 - float(np.exp(-(centre + half)))

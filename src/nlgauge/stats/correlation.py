@@ -98,14 +98,14 @@ def spearman(x: Array, y: Array) -> float:
 
 def weighted_spearman(x: Array, y: Array, weights: Array) -> Array:
     """Spearman's rho of each row of weights: Pearson's of the ranks that the items have in that resample."""
-    from nlgauge.stats.resampling_kernels import rank_correlations
+    from nlgauge.stats.kernels.resampling_kernels import rank_correlations
 
     return rank_correlations(*sorted_items(x), *sorted_items(y), weights)
 
 
 def weighted_kendall(x: Array, y: Array, weights: Array) -> Array:
     """Kendall's tau-b of each row of weights, which must be whole numbers; O(n log n) per row."""
-    from nlgauge.stats.resampling_kernels import tau_correlations
+    from nlgauge.stats.kernels.resampling_kernels import tau_correlations
 
     return tau_correlations(*sorted_items(x), np.unique(y, return_inverse=True)[1], weights)
 
@@ -116,7 +116,7 @@ def optimal_accuracy(values: Array, labels: Array, *, directions: Directions = "
     One-directional, as the paper defines it: an inverted metric scores no better than always saying one class. With
     `directions="both"`, the better of "diverse if above" and "diverse if below", as the authors' released code does.
     """
-    from nlgauge.stats.resampling_kernels import best_cut, split_classes
+    from nlgauge.stats.kernels.resampling_kernels import best_cut, split_classes
 
     values, labels = _paired(values, labels)
     both, classes = _is_both(directions), split_classes(values, labels, _larger_class(labels))
@@ -129,7 +129,7 @@ def optimal_accuracy(values: Array, labels: Array, *, directions: Directions = "
 
 def weighted_accuracy(values: Array, labels: Array, weights: Array, *, directions: Directions = "one") -> Array:
     """OCA of each row of weights; a row may contain one class only."""
-    from nlgauge.stats.resampling_kernels import best_accuracies
+    from nlgauge.stats.kernels.resampling_kernels import best_accuracies
 
     high = np.asarray(labels) == _larger_class(labels)
     return best_accuracies(*sorted_items(values), high, weights, _is_both(directions))
@@ -210,8 +210,8 @@ def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -
 
 
 def fisher_p(value: float, interval: Sequence[float], units: int, confidence: float) -> float:
-    """Two-sided p-value of no correlation, with the error that `fisher_interval` found: that of dependent items,
-    too.""" from scipy.special import stdtr, stdtrit
+    """Two-sided p-value of no correlation, from the error that the interval shows: that of dependent items, too."""
+    from scipy.special import stdtr, stdtrit
 
     low, high = np.arctanh(np.clip(interval, -_NEARLY_ONE, _NEARLY_ONE))
     freedom = max(1, units - 2)
@@ -268,7 +268,7 @@ def group_numbers(groups: Array, size: int) -> Array:
 
 def resample_weights(size: int, resamples: int, seed: int) -> Iterator[Array]:
     """How often each item is drawn in each resample, some resamples at a time; they depend on the seed alone."""
-    from nlgauge.stats.resampling_kernels import count_draws
+    from nlgauge.stats.kernels.resampling_kernels import count_draws
 
     rng = np.random.default_rng(seed)
     block = max(1, _WEIGHTS_AT_ONCE // size)

@@ -186,7 +186,7 @@ def _swapped_pearson(first: Array, second: Array, truth: Array, swaps: Array) ->
 def _swapped_spearman(first: Array, second: Array, truth: Array, swaps: Array) -> Array:
     from scipy.stats import rankdata
 
-    from nlgauge.stats.resampling_kernels import swapped_rank_correlations
+    from nlgauge.stats.kernels.resampling_kernels import swapped_rank_correlations
 
     ranks = rankdata(truth)
     return swapped_rank_correlations(*sorted_items(np.concatenate([first, second])), ranks - ranks.mean(), swaps)

@@ -45,12 +45,13 @@ def optimal_accuracy_test(
     seed: int = 12345,
 ) -> OptimalAccuracy:
     """OCA of one metric; with `groups`, one label per item, whole groups are drawn and labels permuted within them."""
-    from nlgauge.stats.resampling_kernels import null_accuracies, optimisms
+    from nlgauge.stats.kernels.resampling_kernels import null_accuracies, optimisms
 
-    order = np.lexsort((labels, values))
+    labelled = np.zeros(len(values)) if groups is None else group_numbers(groups, len(values))
+    order = np.lexsort((labelled, labels, values))
     x, high = np.asarray(values, dtype=np.float64)[order], np.asarray(labels, dtype=np.float64)[order]
     high = high == high.max()
-    numbers = None if groups is None else group_numbers(groups, len(x))[order]
+    numbers = None if groups is None else labelled[order]
     accuracy, threshold = optimal_accuracy(x, high, directions=directions)
     both, items = directions == "both", sorted_items(x)
     flattery = [

@@ -66,7 +66,8 @@ def fleiss_kappa(
 
     It requires the same number of ratings for every item, not the same raters. Where numbers differ, the items with the
     most frequent number count (the larger of two that are as frequent) and the others are left out. The interval
-    is that of `agreement_interval`, as for alpha.
+    is that of `agreement_interval`: raters are a sample where every rater rated every item, else
+    items alone are drawn.
     """
     check_level(confidence, resamples)
     chosen, left_out = _equally_rated(rating_table(ratings))
@@ -83,7 +84,8 @@ def fleiss_kappa(
     blocks = resample_weights(items, resamples, seed)
     drawn = np.concatenate([_kappas(counts, weights) for weights in blocks])
     found = float(_kappas(counts, np.ones((1, items)))[0])
-    parts = () if fixed_raters else without_raters(rating_table(ratings), seed)
+    table = rating_table(ratings)
+    parts = () if fixed_raters or np.isnan(table).any() else without_raters(table, seed)
     fewer = np.array([_kappa_or_nan(part) for part in parts])
     return Kappa(found, agreement_interval(found, drawn, fewer, items, confidence), each, items, left_out)
 

@@ -17,8 +17,8 @@ from nlgauge.metrics.base import OVER, SetMetric, Shares, WordingMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.ngram import TOKENIZER, OrderOptions, TokenOptions
 from nlgauge.metrics.score import Direction, Score
-from nlgauge.stats.exact import ExactSum
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.kernels.exact import ExactSum
 from nlgauge.text.matching import TextNgrams
 
 

@@ -22,7 +22,7 @@ from nlgauge.metrics.diversity.embedding import unit
 from nlgauge.metrics.reference.contextual import ContextualMetric, TokenTexts, WeighedTokens, longest_of, token_texts
 from nlgauge.metrics.reference.references import TextAndReference
 from nlgauge.models.encoders.embedder import TokenVectors
-from nlgauge.stats.transport import least_cost
+from nlgauge.stats.kernels.transport import least_cost
 
 
 def ngrams(tokens: WeighedTokens, n: int) -> WeighedTokens:

@@ -49,7 +49,7 @@ class ContentTest(MetricTests, MetricOptions, Study):
         *with_interval("spearman", "rho", beside=True),
         Column("pearson", "r"),
         Column("oca", "OCA", beside=True),
-        *with_interval("oca_corrected", "OCA on new data", beside=True),
+        *with_interval("oca_corrected", "OCA on new data"),
         Column("oca_null", "OCA by chance"),
         Column("oca_p", "p of OCA", digits=3),
         Column("threshold", digits=3),

@@ -13,8 +13,8 @@ from nlgauge.configured import check_that, option
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import percentiles
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.kernels.neighbours import Draw, LeaveOneOut, resample_errors, resample_halves, resample_items
 from nlgauge.stats.means import within
-from nlgauge.stats.neighbours import Draw, LeaveOneOut, resample_errors, resample_halves, resample_items
 from nlgauge.studies.base import pair
 from nlgauge.studies.huse.data import HuseData
 from nlgauge.studies.huse.options import HuseStudy

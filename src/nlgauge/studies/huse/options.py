@@ -12,7 +12,7 @@ from nlgauge.configured import Options, check_that, option
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import OptionError, argument
 from nlgauge.models.shared import language_model_identity
-from nlgauge.stats.neighbours import LeaveOneOut, Ties, leave_one_out
+from nlgauge.stats.kernels.neighbours import LeaveOneOut, Ties, leave_one_out
 from nlgauge.studies.base import Study
 from nlgauge.studies.huse.judges import PEOPLE, judge_identity
 from nlgauge.studies.tasks import names_option

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.stats.neighbours import LeaveOneOut, Ties
+from nlgauge.stats.kernels.neighbours import LeaveOneOut, Ties
 from nlgauge.studies.base import Column, Result, Row, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.huse.charts import features_chart
 from nlgauge.studies.huse.data import HuseData, read_systems

@@ -188,7 +188,7 @@ class AgreementStudy(Inference, Study):
             )
         level = self.level_of_measurement
         alpha = agreement.krippendorff_alpha(values, level)
-        how = {"confidence": self.level, "resamples": self.resamples, "seed": self.seed}
+        how: dict[str, Any] = {"confidence": self.level, "resamples": self.resamples, "seed": self.seed}
         ci = agreement.alpha_interval(values, level, **how, fixed_raters=are_sorted(values))
         return {"alpha": alpha, "alpha_ci": pair(ci)}
 
@@ -267,7 +267,7 @@ def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: 
     if "kappa" in measures:
         row |= {"kappa": None, "kappa_ci": None}
         try:
-            how = {"confidence": using.level, "resamples": using.resamples, "seed": using.seed}
+            how: dict[str, Any] = {"confidence": using.level, "resamples": using.resamples, "seed": using.seed}
             kappa = fleiss_kappa(given, **how, fixed_raters=are_sorted(given))
         except DataError as error:
             notes.append(f"no kappa: {error.message}")
@@ -298,7 +298,8 @@ def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: 
     if are_sorted(given):
         notes.append(
             "the ratings of every item ascend from the first rater to the last: they were sorted, and nobody stands "
-            "behind a rater's name; alpha, kappa and ICC(1,·) hold for these raters alone, ICC(2,·), ICC(3,·) and raters' correlations do not"
+            "behind a rater's name; alpha, kappa and ICC(1,·) hold, as of these raters alone, ICC(2,·), ICC(3,·) and "
+            "raters' correlations do not"
         )
     return row, notes
 

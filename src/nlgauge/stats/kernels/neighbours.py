@@ -67,7 +67,7 @@ class LeaveOneOut:
 
 def leave_one_out(features: Array, is_model: Array, *, k: int = 16, ties: Ties = "equal") -> LeaveOneOut:
     """Predict every item's side from its nearest neighbours among the others; features are items x features."""
-    from nlgauge.stats.neighbour_kernels import MODEL, gather
+    from nlgauge.stats.kernels.neighbour_kernels import MODEL, gather
 
     points, labels = _checked(features, is_model, k)
     lists = _NeighbourLists.of(points, ties=ties, length=k + 10)
@@ -190,7 +190,7 @@ class Draw:
 
     def errors(self, features: Sequence[Array], is_model: Array, *, k: int = 16, ties: Ties = "equal") -> Array:
         """The error of every feature map (rows) in every draw (columns)."""
-        from nlgauge.stats.neighbour_kernels import resampled_errors
+        from nlgauge.stats.kernels.neighbour_kernels import resampled_errors
 
         if not features:
             raise DataError("no feature maps; expected at least one, such as the array of both features")
@@ -216,7 +216,7 @@ class Draw:
 
     def weights(self, labels: Array, order: Array) -> Iterator[Array]:
         """How often each item counts, some resamples at a time, for labels in that order."""
-        from nlgauge.stats.neighbour_kernels import choose_halves, count_drawn
+        from nlgauge.stats.kernels.neighbour_kernels import choose_halves, count_drawn
 
         size, humans = len(labels), int(np.count_nonzero(~labels))
         numbers = None if self.groups is None else group_numbers(self.groups, size)[order]
@@ -282,7 +282,7 @@ class _NeighbourLists:
             self._look_up(which, 2 * int((self._stops - self._begins)[which].max()))
 
     def _look_up(self, which: Array, length: int) -> None:
-        from nlgauge.stats.neighbour_kernels import sort_lists
+        from nlgauge.stats.kernels.neighbour_kernels import sort_lists
 
         length = min(length, len(self.points))
         rows = max(1, _ROWS_AT_ONCE * 64 // length)
