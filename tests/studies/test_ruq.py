@@ -349,9 +349,14 @@ def test_a_loaded_model_equals_a_named_one_and_splits_have_any_name(ngram: str) 
 
 
 def test_the_sentence_follows_from_the_interval(ngram: str) -> None:
-    said = [Ruq(model=ngram, test=items(PAIRS[i : i + 1] * 2), generics=[IDK]).run().sentence for i in (0, 2)]
-    assert "on more than half of the prompts: RUQ 1.000 [1.000, 1.000]" in said[0]
-    assert "on fewer than half of the prompts: RUQ 0.000 [0.000, 0.000]" in said[1]
+    said = []
+    for prompt, reference in (PAIRS[0], PAIRS[2]):
+        same = [(f"{prompt} {number}", reference) for number in range(9)]
+        said.append(Ruq(model=ngram, test=items(same), generics=[IDK]).run().sentence)
+    assert "on more than half of the prompts: RUQ 1.000 [0.7" in said[0]
+    assert "on fewer than half of the prompts: RUQ 0.000 [0.000, 0.2" in said[1]
+    alone = Ruq(model=ngram, test=items(PAIRS[:1] * 2), generics=[IDK]).run().sentence
+    assert "one prompt gives no interval" in alone
     assert "it is open whether" in Ruq(model=ngram, test=items(PAIRS[::2]), generics=[IDK]).run().sentence
 
 

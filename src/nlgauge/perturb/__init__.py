@@ -10,12 +10,6 @@ if TYPE_CHECKING:
     from nlgauge.perturb.registry import create_perturbation, perturbation_names, register_perturbation
     from nlgauge.perturb.story import Story
 
-_HOME = {
-    **dict.fromkeys(("Edit", "Perturbation", "Perturbed", "Unchanged", "edited"), "base"),
-    **dict.fromkeys(("create_perturbation", "perturbation_names", "register_perturbation"), "registry"),
-    "Corpus": "corpus",
-    "Story": "story",
-}
 __all__ = [
     "Corpus",
     "Edit",
@@ -31,8 +25,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in __all__:
         raise AttributeError(f"module 'nlgauge.perturb' has no attribute '{name}'")
-    from importlib import import_module
+    from nlgauge.perturb import base, registry
 
-    return getattr(import_module(f"nlgauge.perturb.{_HOME[name]}"), name)
+    return getattr(registry if name in vars(registry) else base, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -92,6 +92,23 @@ def edited(text: str, edits: Iterable[Edit], rule: str) -> Outcome:
     return Perturbed(text, result, rule, tuple(changes))
 
 
+def one_way(
+    story: Story, draw: random.Random, ways: Sequence[tuple[str, Callable[[], list[Edit]]]], otherwise: str
+) -> Outcome:
+    """The edits of a random rule that has any; `otherwise` is the reason if none has."""
+    shuffled = list(ways)
+    draw.shuffle(shuffled)
+    for rule, edits_of in shuffled:
+        if edits := edits_of():
+            return edited(story.text, edits, rule)
+    return Unchanged(otherwise)
+
+
+def drawn(draw: random.Random, found: Sequence[list[Edit]]) -> list[Edit]:
+    """One of several groups of edits, if there are any."""
+    return draw.choice(found) if found else []
+
+
 def draw_for(seed: int, *key: Any) -> random.Random:
     """A random generator that depends on the seed and the key alone."""
     text = "\n".join(map(str, (seed, *key)))
@@ -105,13 +122,14 @@ class Perturbation(Configured, ABC):
 
     `name` is its name in specs. A perturbation of `coherence` makes a text worse (paper 4, Table 1), one of
     `robustness` should not change a metric's value (Table 2). `uses_words`: whether it takes words of other texts,
-    `parses`: whether it needs a parser. `filtered` says whether ungrammatical results are dropped.
+    `parses`, `uses_wordnet`: what it needs. `filtered` says whether ungrammatical results are dropped.
     """
 
     kind: ClassVar[Kind]
     paper: ClassVar[str] = ""
     parses: ClassVar[bool] = False
     uses_words: ClassVar[bool] = False
+    uses_wordnet: ClassVar[bool] = False
     filtered: ClassVar[bool] = True
 
     @abstractmethod
@@ -122,6 +140,10 @@ class Perturbation(Configured, ABC):
         """Raise an error that says what to install or fetch if a resource is missing."""
         if self.parses or self.uses_words:
             parser_name()
+        if self.uses_wordnet:
+            from nlgauge.perturb.resources.wordnet import load_wordnet
+
+            load_wordnet()
 
     def warm(self, stories: Sequence[Story]) -> None:
         """Compute for many stories at once what would be slow one by one."""
@@ -141,6 +163,19 @@ class Perturbation(Configured, ABC):
         return self.perturb(story, draw, Corpus() if corpus is None else corpus)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PerturbationOfShare(Perturbation):
+    """A perturbation that changes a share of the words or sentences."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.share <= 1:
+            text = f"{self.name}:share={self.share}; expected a share above 0 and at most 1, such as 0.25"
+            raise OptionError(text)
+
+
 def usable(perturbations: Iterable[Perturbation]) -> tuple[list[Perturbation], dict[str, str]]:
     """Those that can run on this machine, and what the others need, by name."""
     able: list[Perturbation] = []
@@ -153,9 +188,3 @@ def usable(perturbations: Iterable[Perturbation]) -> tuple[list[Perturbation], d
         else:
             able.append(one)
     return able, lacking
-
-
-def check_share(name: str, value: float) -> None:
-    """Raise an error for an invalid share."""
-    if not 0 < value <= 1:
-        raise OptionError(f"{name}={value}; expected a share above 0 and at most 1, such as 0.25")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from nlgauge.perturb.resources.parser import Token
-from nlgauge.perturb.story import Story, words_of
+from nlgauge.perturb.story import Story
 
 CLASSES = ("NOUN", "VERB")
 
@@ -23,17 +23,12 @@ class Corpus:
     @classmethod
     def of(cls, stories: Sequence[Story], *, words: bool = True) -> Self:
         """The corpus of stories; without words, no parser is needed."""
-        lines = {story.sentence(number) for story in stories for number in range(len(story.sentences))}
-        counts = {name: Counter[str]() for name in CLASSES}
-        for token in words_of(stories) if words else ():
-            if (
-                token.pos in CLASSES
-                and token.lemma.isalpha()
-                and token.lemma.islower()
-                and not _is_always_plural(token)
-            ):
-                counts[token.pos][token.lemma] += 1
-        return cls(tuple(sorted(lines)), {name: dict(sorted(found.items())) for name, found in counts.items()})
+        lines = {line for story in stories for line in story.lines}
+        tokens = [token for story in stories for token in story.tokens if _is_inserted(token)] if words else []
+        return cls(
+            tuple(sorted(lines)),
+            {name: _sorted(Counter(token.lemma for token in tokens if token.pos == name)) for name in CLASSES},
+        )
 
     @classmethod
     def merged(cls, parts: Iterable[Corpus]) -> Self:
@@ -44,9 +39,14 @@ class Corpus:
             lines.update(part.sentences)
             for name, found in part.words.items():
                 counts[name].update(found)
-        return cls(tuple(sorted(lines)), {name: dict(sorted(found.items())) for name, found in counts.items()})
+        return cls(tuple(sorted(lines)), {name: _sorted(found) for name, found in counts.items()})
 
 
-def _is_always_plural(token: Token) -> bool:
-    """Whether a noun has no singular, such as "clothes", and is not countable."""
-    return token.tag == "NNS" and token.lemma == token.text.lower()
+def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(counts.items()))
+
+
+def _is_inserted(token: Token) -> bool:
+    """Whether a word may stand in another text: not a noun without a singular, such as "clothes"."""
+    is_always_plural = token.tag == "NNS" and token.base == token.word
+    return token.pos in CLASSES and token.lemma.isalpha() and token.lemma.islower() and not is_always_plural

@@ -23,7 +23,7 @@ from nlgauge.data.writing import write_table
 from nlgauge.errors import DataError, UnknownName, argument
 from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, draw_for, edited, usable
 from nlgauge.perturb.corpus import Corpus
-from nlgauge.perturb.resources.grammar import Grammar, create_grammar
+from nlgauge.perturb.resources.grammar import create_grammar
 from nlgauge.perturb.story import Story, parse_all
 
 REQUIRED = ("id", "aspect", "rule", "original", "perturbed", "changes")
@@ -121,7 +121,7 @@ def make_pairs(
     tallies = []
     for place, one in enumerate(able):
         one.warm(stories)
-        mine: list[Pair] = []
+        mine: list[tuple[Original, int, Perturbed]] = []
         reasons: Counter[str] = Counter()
         for number, (original, story) in enumerate(zip(originals, stories, strict=True), 1):
             found: dict[str, tuple[int, Perturbed]] = {}
@@ -134,23 +134,18 @@ def make_pairs(
                     reason = outcome.reason
             if not found:
                 reasons[reason] += 1
-            mine += [_pair(original, one.name, version, outcome) for version, outcome in found.values()]
+            mine += [(original, version, outcome) for version, outcome in found.values()]
             advance(place * len(originals) + number)
-        kept = _grammatical(mine, judge) if one.filtered else mine
+        verdicts = judge.judge_changes(outcome for *_, outcome in mine) if one.filtered else ["unjudged"] * len(mine)
+        kept = [found for found, verdict in zip(mine, verdicts, strict=True) if verdict != "ungrammatical"]
         perturbed, dropped = len(originals) - reasons.total(), len(mine) - len(kept)
-        tallies.append(
-            Tally(one.name, str(one.signature), len(originals), perturbed, len(kept), dict(reasons), dropped)
-        )
-        pairs += kept
+        name, signature = one.name, str(one.signature)
+        tallies.append(Tally(name, signature, len(originals), perturbed, len(kept), dict(reasons), dropped))
+        pairs += [
+            Pair(origin.id, origin.context, name, version, made.rule, made.original, made.text, made.changes)
+            for origin, version, made in kept
+        ]
     return Made(pairs, tallies, missing)
-
-
-def _grammatical(pairs: list[Pair], grammar: Grammar) -> list[Pair]:
-    """The pairs whose changed sentences a filter accepts."""
-    lines = [Perturbed(one.original, one.perturbed, one.rule, one.changes).changed_sentences() for one in pairs]
-    every = sorted({line for found in lines for line in found})
-    accepted = dict(zip(every, grammar.accepts(every), strict=True))
-    return [pair for pair, found in zip(pairs, lines, strict=True) if all(accepted[line] for line in found)]
 
 
 def read_suite(folder: Path) -> list[Pair]:
@@ -167,16 +162,7 @@ def read_suite(folder: Path) -> list[Pair]:
             aspect = row["aspect"] if row["source"] == "human" else f"{row['aspect']} ({row['source']})"
             found.append((row, aspect, originals[row["pair"]]))
     return [
-        Pair(
-            row["story"],
-            row["context"] or None,
-            aspect,
-            0,
-            row["rule"],
-            original,
-            row["text"],
-            msgspec.convert(row["changes"], tuple[Change, ...]),
-        )
+        _from_row({**row, "id": row["story"], "aspect": aspect, "original": original, "perturbed": row["text"]})
         for row, aspect, original in found
     ]
 
@@ -276,12 +262,6 @@ def read_pairs(path: str | Path) -> list[Pair]:
             raise origin.error(row, "its changes do not turn the original into the perturbed text", "changes")
         found.append(fitting)
     return found
-
-
-def _pair(original: Original, aspect: str, version: int, outcome: Perturbed) -> Pair:
-    return Pair(
-        original.id, original.context, aspect, version, outcome.rule, outcome.original, outcome.text, outcome.changes
-    )
 
 
 def _from_row(values: dict[str, Any]) -> Pair:

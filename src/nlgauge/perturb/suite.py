@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,19 @@ class BuiltSuite:
     discrimination: list[Row]
     invariance: list[Row]
     manifest: Row
-    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """The perturbations that could not run, and why."""
+        return dict(self.manifest["skipped"])
 
     def write(self, folder: Path) -> None:
         """Write the files, the manifest last; the same suite gives the same bytes."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in ("stories", "discrimination", "invariance"):
             rows: list[Row] = getattr(self, name)
-            write_text(
-                folder / f"{name}.jsonl",
-                "".join(json.dumps(row, ensure_ascii=False, indent=None) + "\n" for row in rows),
-            )
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            write_text(folder / f"{name}.jsonl", "".join(lines))
         write_text(folder / "manifest.json", json.dumps(self.manifest, ensure_ascii=False, indent=2) + "\n")
 
 
@@ -98,14 +101,12 @@ def build_suite(
     judge.prepare()
     chunks = [list(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE)]
     words = any(one.uses_words for one in able)
-    parse = any(one.parses for one in able)
-    corpus = Corpus.merged(_each(_Reader(words, parse), chunks, workers, "reading", progress))
-    maker = _Maker(tuple(able), corpus, judge, seed)
-    made = list(_each(maker, chunks, workers, "perturbing", progress))
-    counts: dict[str, Counter[str]] = {}
+    read = partial(_corpus_of, words=words, parse=words or any(one.parses for one in able))
+    corpus = Corpus.merged(_each(read, chunks, workers, "reading", progress))
+    made = list(_each(_Maker(tuple(able), corpus, judge, seed), chunks, workers, "perturbing", progress))
+    counts = Counter[tuple[str, str, str]]()
     for part in made:
-        for key, counter in part.counts.items():
-            counts.setdefault(key, Counter()).update(counter)
+        counts.update(part.counts)
     discrimination = _by_aspect([row for part in made for row in part.discrimination], able)
     invariance = _by_aspect([row for part in made for row in part.invariance], able)
     rows = [{"id": one.id, "context": one.context or "", "text": one.text} for one in texts]
@@ -115,7 +116,7 @@ def build_suite(
         {
             "data": digest[:12],
             "aspects": "+".join(one.name for one in able),
-            "grammar": _described(judge),
+            "grammar": "/".join([judge.name, *(f"{key}={value}" for key, value in judge.facts().items())]),
             "seed": str(seed),
         },
     )
@@ -132,11 +133,7 @@ def build_suite(
         "words": _lengths(discrimination, "label", {1: "coherent", 0: "incoherent"})
         | _lengths([row for row in invariance if row["label"]], "source", {"human": "human", "incoherent": "dis"}),
     }
-    return BuiltSuite(rows, discrimination, invariance, manifest, skipped)
-
-
-def _described(grammar: Grammar) -> str:
-    return "/".join([grammar.name, *(f"{key}={value}" for key, value in grammar.facts().items())])
+    return BuiltSuite(rows, discrimination, invariance, manifest)
 
 
 def _check(texts: Sequence[Original], perturbations: Sequence[Perturbation]) -> None:
@@ -157,28 +154,21 @@ def _each(work: Callable[[Any], Any], chunks: list[Any], workers: int, label: st
             advance(done)
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """Parses stories, which are cached on disk, and returns their corpus."""
-
-    words: bool
-    parse: bool
-
-    def __call__(self, texts: list[Original]) -> Corpus:
-        stories = [Story(one.text) for one in texts]
-        if self.parse or self.words:
-            parse_all(stories)
-        return Corpus.of(stories, words=self.words)
+def _corpus_of(texts: list[Original], *, words: bool, parse: bool) -> Corpus:
+    """The corpus of stories, whose parses are cached on disk."""
+    stories = [Story(one.text) for one in texts]
+    if parse:
+        parse_all(stories)
+    return Corpus.of(stories, words=words)
 
 
 @dataclass
 class _Made:
+    """Rows, and counts by test, by aspect (and source), and by what happened."""
+
     discrimination: list[Row] = field(default_factory=list)
     invariance: list[Row] = field(default_factory=list)
-    counts: dict[str, Counter[str]] = field(default_factory=dict)
-
-    def count(self, test: str, aspect: str, what: str) -> None:
-        self.counts.setdefault(f"{test} {aspect}", Counter())[what] += 1
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -192,48 +182,40 @@ class _Maker:
 
     def __call__(self, texts: list[Original]) -> _Made:
         made = _Made()
+        contexts = {one.id: one.context or "" for one in texts}
         stories = {one.id: Story(one.text) for one in texts}
         if any(one.parses for one in self.perturbations):
             parse_all(stories.values())
-        incoherent: dict[str, list[Row]] = {one.id: [] for one in texts}
+        incoherent: dict[str, list[str]] = {one.id: [] for one in texts}
         for perturbation in (one for one in self.perturbations if one.kind == "coherence"):
+            name = perturbation.name
             found = self._perturbed(perturbation, stories, made, "discrimination", "")
-            for one in texts:
-                key = f"{perturbation.name} {one.id}"
-                common = {"story": one.id, "aspect": perturbation.name, "context": one.context or ""}
-                if perturbation.coherent(stories[one.id]):
-                    made.count("discrimination", perturbation.name, "coherent")
-                    made.discrimination.append({"id": f"{key} 1", **common, "label": 1, "rule": None, "text": one.text})
-                if one.id in found:
-                    row = {"id": f"{key} 0", **common, "label": 0, **_answer(found[one.id])}
+            for id, story in stories.items():
+                common = {"story": id, "aspect": name, "context": contexts[id]}
+                if perturbation.coherent(story):
+                    made.counts["discrimination", name, "coherent"] += 1
+                    row = {"id": f"{name} {id} 1", **common, "label": 1, "rule": None, "text": story.text}
                     made.discrimination.append(row)
-                    incoherent[one.id].append(row)
+                if id in found:
+                    made.discrimination.append({"id": f"{name} {id} 0", **common, "label": 0, **_answer(found[id])})
+                    incoherent[id].append(found[id].text)
         worse = {
-            one.id: draw_for(self.seed, "incoherent", one.text).choice(incoherent[one.id])
+            one.id: Story(draw_for(self.seed, "incoherent", one.text).choice(lines))
             for one in texts
-            if incoherent[one.id]
+            if (lines := incoherent[one.id])
         }
-        sources = {"human": stories, "incoherent": {id: Story(row["text"]) for id, row in worse.items()}}
-        for source, originals in sources.items():
-            if any(one.parses for one in self.perturbations if one.kind == "robustness"):
-                parse_all(originals.values())
-            for perturbation in (one for one in self.perturbations if one.kind == "robustness"):
-                found = self._perturbed(perturbation, originals, made, "invariance", f" {source}")
-                for one in texts:
-                    if one.id not in found:
-                        continue
-                    pair = f"{perturbation.name} {source} {one.id}"
-                    common = {
-                        "story": one.id,
-                        "aspect": perturbation.name,
-                        "source": source,
-                        "pair": pair,
-                        "context": one.context or "",
-                    }
-                    before = {"label": 1, "rule": None, "text": originals[one.id].text}
+        robustness = [one for one in self.perturbations if one.kind == "robustness"]
+        if any(one.parses for one in robustness):
+            parse_all(worse.values())
+        for source, originals in (("human", stories), ("incoherent", worse)):
+            for perturbation in robustness:
+                name = perturbation.name
+                for id, outcome in self._perturbed(perturbation, originals, made, "invariance", f" {source}").items():
+                    pair = f"{name} {source} {id}"
+                    common = {"story": id, "aspect": name, "source": source, "pair": pair, "context": contexts[id]}
                     made.invariance += [
-                        {"id": f"{pair} 1", **common, **before},
-                        {"id": f"{pair} 0", **common, "label": 0, **_answer(found[one.id])},
+                        {"id": f"{pair} 1", **common, "label": 1, "rule": None, "text": outcome.original},
+                        {"id": f"{pair} 0", **common, "label": 0, **_answer(outcome)},
                     ]
         return made
 
@@ -248,23 +230,17 @@ class _Maker:
             outcome = perturbation(story, seed=self.seed, corpus=self.corpus)
             if isinstance(outcome, Perturbed):
                 found[id] = outcome
-                made.count(test, key, f"made:{outcome.rule}")
+                made.counts[test, key, f"made:{outcome.rule}"] += 1
             else:
-                made.count(test, key, f"not:{outcome.reason}")
+                made.counts[test, key, f"not:{outcome.reason}"] += 1
         if not perturbation.filtered:
             return found
-        lines = sorted({line for one in found.values() for line in one.changed_sentences()})
-        verdict = dict(zip(lines, self.grammar.verdicts(lines), strict=True))
-        kept: dict[str, Perturbed] = {}
-        for id, one in found.items():
-            verdicts = {verdict[line] for line in one.changed_sentences()}
-            if "ungrammatical" in verdicts:
-                made.count(test, key, f"dropped:{one.rule}")
-                continue
-            kept[id] = one
-            if "unjudged" in verdicts:
-                made.count(test, key, "unjudged")
-        return kept
+        for id, verdict in zip(list(found), self.grammar.judge_changes(found.values()), strict=True):
+            if verdict == "ungrammatical":
+                made.counts[test, key, f"dropped:{found.pop(id).rule}"] += 1
+            elif verdict == "unjudged":
+                made.counts[test, key, "unjudged"] += 1
+        return found
 
 
 def _answer(outcome: Perturbed) -> Row:
@@ -277,32 +253,30 @@ def _by_aspect(rows: list[Row], perturbations: Sequence[Perturbation]) -> list[R
     return sorted(rows, key=lambda row: place[row["aspect"]])
 
 
-def _tables(counts: dict[str, Counter[str]], test: str, perturbations: Sequence[Perturbation]) -> Row:
+def _tables(counts: Counter[tuple[str, str, str]], test: str, perturbations: Sequence[Perturbation]) -> Row:
     """Counts of every aspect (and source): made by each technique, dropped by the filter, not applicable and why."""
+    is_first = test == "discrimination"
+    names = [one.name for one in perturbations if one.kind == ("coherence" if is_first else "robustness")]
     table: Row = {}
-    kind = "coherence" if test == "discrimination" else "robustness"
-    for perturbation in (one for one in perturbations if one.kind == kind):
-        for source in ("",) if test == "discrimination" else (" human", " incoherent"):
-            counter = counts.get(f"{test} {perturbation.name}{source}", Counter())
-            parts: dict[str, dict[str, int]] = {"made": {}, "dropped": {}, "not": {}}
-            for what, number in sorted(counter.items()):
-                head, colon, tail = what.partition(":")
-                if colon:
-                    parts[head][tail] = number
-            made, dropped = sum(parts["made"].values()), sum(parts["dropped"].values())
-            row: Row = {"coherent": counter["coherent"]} if test == "discrimination" else {}
-            row |= {
-                "kept": made - dropped,
-                "made": made,
-                "dropped_by_grammar": dropped,
-                "kept_unjudged": counter["unjudged"],
-                "rules": {
-                    rule: {"made": number, "dropped": parts["dropped"].get(rule, 0)}
-                    for rule, number in parts["made"].items()
-                },
-                "not_applicable": parts["not"],
-            }
-            table[f"{perturbation.name}{source}"] = row
+    for key in names if is_first else [f"{name} {source}" for name in names for source in ("human", "incoherent")]:
+        parts: dict[str, dict[str, int]] = {"made": {}, "dropped": {}, "not": {}}
+        for what, number in sorted((what, number) for (*of, what), number in counts.items() if of == [test, key]):
+            head, colon, tail = what.partition(":")
+            if colon:
+                parts[head][tail] = number
+        made, dropped = sum(parts["made"].values()), sum(parts["dropped"].values())
+        table[key] = {
+            **({"coherent": counts[test, key, "coherent"]} if is_first else {}),
+            "kept": made - dropped,
+            "made": made,
+            "dropped_by_grammar": dropped,
+            "kept_unjudged": counts[test, key, "unjudged"],
+            "rules": {
+                rule: {"made": number, "dropped": parts["dropped"].get(rule, 0)}
+                for rule, number in parts["made"].items()
+            },
+            "not_applicable": parts["not"],
+        }
     return table
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +13,8 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.engine.scratch import Scratch, current_scratch
 from nlgauge.errors import DataError, OutputError, argument
-from nlgauge.text.tokens import TokenTable
+from nlgauge.text.spilling import Spilling, stack
+from nlgauge.text.tokens import TokenTable, fingerprints
 
 _FEWEST_SLICES = 64
 _NGRAMS_A_SLICE = 1 << 24
@@ -37,10 +37,11 @@ class Run:
         low, high = int(self.offsets[first]), int(self.offsets[last])
         return self.keys[low:high], self.marks[low:high], self.offsets[first : last + 1] - low
 
-    def stored(self, place: Path) -> StoredRun:
+    def stored(self, scratch: Scratch) -> StoredRun:
         """The same in a new file, in row groups that are small enough for a slice to be read alone."""
         numbers = np.repeat(np.arange(len(self.offsets) - 1, dtype=np.uint16), np.diff(self.offsets))
         columns = {"partition": numbers, "key": self.keys, **({"mark": self.marks} if len(self.marks) else {})}
+        place = scratch.new_file().with_suffix(".parquet")
         rows = max(_FEWEST_ROWS, -(-len(self.keys) // _MOST_ROW_GROUPS))
         try:
             pl.DataFrame(columns).write_parquet(place, compression="uncompressed", row_group_size=rows)
@@ -74,12 +75,9 @@ class StoredRun:
         marks = frame["mark"].to_numpy() if "mark" in frame.columns else np.zeros(0, np.uint8)
         return frame["key"].to_numpy(), marks, offsets
 
-    def loaded(self) -> Run:
-        """The same in memory."""
-        from nlgauge.text import corpus_kernels as kernels
-
-        keys, marks, offsets = self.partitions(0, kernels.PARTITIONS)
-        return Run(offsets, keys, marks)
+    def stored(self, _scratch: Scratch) -> StoredRun:
+        """Itself."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Census:
+class Census(Spilling):
     """N-grams of some texts, for several orders.
 
     With `groups`, texts are distributed over that many groups, so that the effect of leaving one out is known; with
@@ -137,10 +135,8 @@ class Census:
         from nlgauge.text import corpus_kernels as kernels
 
         marks = np.zeros(0, np.uint8) if text_groups is None else text_groups.astype(np.uint8)
-        keys, lanes_b = np.empty(len(tokens.ids), np.uint64), np.empty(len(tokens.ids), np.uint64)
         totals, runs, by_group = [], [], []
-        for n in range(1, max(orders) + 1):
-            kernels.extend(keys, lanes_b, tokens.ids, tokens.offsets, tokens.lanes, n)
+        for n, keys, lanes_b in fingerprints(tokens, max(orders)):
             if n not in orders:
                 continue
             out, out_marks, offsets = kernels.partition(keys, lanes_b, marks, tokens.offsets, n)
@@ -152,19 +148,9 @@ class Census:
     def __add__(self, other: Census) -> Census:
         if (self.orders, self.groups, self.counts) != (other.orders, other.groups, other.counts):
             raise ValueError("cannot add censuses of different kinds")
-        merged = Census(
-            self.orders,
-            self.totals + other.totals,
-            tuple(a + b for a, b in zip(self.runs, other.runs, strict=True)),
-            self.groups,
-            self.counts,
-            self.group_totals + other.group_totals,
-        )
-        return merged._trimmed()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Large censuses are sent between processes as file names."""
-        return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
+        runs = tuple(a + b for a, b in zip(self.runs, other.runs, strict=True))
+        totals, by_group = self.totals + other.totals, self.group_totals + other.group_totals
+        return Census(self.orders, totals, runs, self.groups, self.counts, by_group)._trimmed()
 
     def _bytes_in_memory(self) -> int:
         live = (run for runs in self.runs for run in runs if isinstance(run, Run))
@@ -172,26 +158,17 @@ class Census:
 
     def _trimmed(self) -> Census:
         """Spilled when too much is in memory; with its runs joined when they are many and small."""
-        scratch = current_scratch()
-        if scratch and self._bytes_in_memory() > scratch.memory_bytes:
-            return self.spilled()
-        if max(map(len, self.runs)) > _RUNS_IN_MEMORY:
-            return replace(self, runs=tuple(map(self._join, self.runs)))
-        return self
+        trimmed = super()._trimmed()
+        many = trimmed is self and max(map(len, self.runs)) > _RUNS_IN_MEMORY
+        return replace(self, runs=tuple(map(self._join, self.runs))) if many else trimmed
 
     def spilled(self) -> Census:
         """The same census with its in-memory runs moved to one file per order; unchanged outside a run."""
         scratch = current_scratch()
         if scratch is None:
             return self
-        stored = (
-            tuple(
-                run.stored(scratch.new_file().with_suffix(".parquet")) if isinstance(run, Run) else run
-                for run in self._join(runs)
-            )
-            for runs in self.runs
-        )
-        return replace(self, runs=tuple(stored))
+        joined = map(self._join, self.runs)
+        return replace(self, runs=tuple(tuple(run.stored(scratch) for run in runs) for runs in joined))
 
     def compact(self) -> Census:
         """The same with small files joined, since every slice is read from every file; unchanged outside a run."""
@@ -210,12 +187,7 @@ class Census:
             while small and held < _JOINED_BYTES:
                 held += sizes[small[-1]]
                 some.append(small.pop())
-            if len(some) == 1:
-                kept += some
-            else:
-                kept.append(
-                    self._one([run.loaded() for run in some]).stored(scratch.new_file().with_suffix(".parquet"))
-                )
+            kept += some if len(some) == 1 else [self._one(some).stored(scratch)]
         return tuple(kept)
 
     def _join(self, runs: tuple[Run | StoredRun, ...]) -> tuple[Run | StoredRun, ...]:
@@ -224,12 +196,10 @@ class Census:
         live = [run for run in runs if isinstance(run, Run)]
         return (*kept, self._one(live)) if live else kept
 
-    def _one(self, live: Sequence[Run]) -> Run:
+    def _one(self, runs: Sequence[Run | StoredRun]) -> Run:
         from nlgauge.text import corpus_kernels as kernels
 
-        if not any(len(run.keys) for run in live):
-            return live[0]
-        keys, marks, offsets = kernels.join_runs(*_stack(live, 0, kernels.PARTITIONS))
+        keys, marks, offsets = kernels.join_runs(*stack(runs, 0, kernels.PARTITIONS))
         if not self.groups and not self.counts:
             keys, offsets = kernels.drop_repeats(keys, offsets)
         return Run(offsets, keys, marks)
@@ -251,7 +221,7 @@ class Census:
         width = kernels.PARTITIONS // self.slices
         found: list[tuple[int, Array, float]] = []
         for runs in self.runs:
-            keys, marks, starts, ends = _stack(runs, number * width, (number + 1) * width)
+            keys, marks, starts, ends = stack(runs, number * width, (number + 1) * width)
             if self.groups or self.counts:
                 found.append(kernels.count_everything(keys, marks, starts, ends, self.groups))
             else:
@@ -291,11 +261,9 @@ class Sketch:
         """Sketch the n-grams of these texts."""
         from nlgauge.text import corpus_kernels as kernels
 
-        keys, lanes_b = np.empty(len(tokens.ids), np.uint64), np.empty(len(tokens.ids), np.uint64)
         registers = np.zeros((len(orders), 1 << precision), np.uint8)
         totals = np.zeros(len(orders), np.int64)
-        for n in range(1, max(orders) + 1):
-            kernels.extend(keys, lanes_b, tokens.ids, tokens.offsets, tokens.lanes, n)
+        for n, keys, lanes_b in fingerprints(tokens, max(orders)):
             if n in orders:
                 row = orders.index(n)
                 kernels.fill_registers(registers[row], keys, lanes_b, tokens.offsets, n, precision)
@@ -316,11 +284,3 @@ class Sketch:
             Summary(int(total), min(float(total), estimate(row)))
             for total, row in zip(self.totals, self.registers, strict=True)
         ]
-
-
-def _stack(runs: Sequence[Run | StoredRun], first: int, last: int) -> tuple[Array, Array, Array, Array]:
-    parts = [run.partitions(first, last) for run in runs]
-    base = np.concatenate([[0], np.cumsum([len(keys) for keys, _, _ in parts])])
-    starts = np.stack([offsets[:-1] + start for (_, _, offsets), start in zip(parts, base, strict=False)])
-    ends = np.stack([offsets[1:] + start for (_, _, offsets), start in zip(parts, base, strict=False)])
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), starts, ends

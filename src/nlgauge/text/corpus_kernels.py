@@ -6,6 +6,8 @@ for one with probability 2^-76, that is, one miscount in 20,000 runs over three 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from nlgauge.arrays import Array
@@ -54,6 +56,33 @@ def partition(keys: Array, lanes_b: Array, groups: Array, texts: Array, n: int) 
 
 
 @kernel
+def _table_size(held: int) -> int:
+    """Slots of a hash table for so many keys, at most half of them in use."""
+    size = 64
+    while size < 2 * held:
+        size *= 2
+    return size
+
+
+@kernel
+def _is_new(table: Array, size: int, key: Any) -> Any:
+    """Put a key into the first `size` slots of a table, where 0 means free; whether it was not there.
+
+    Key 0 has the slot behind them.
+    """
+    if key == 0:
+        slot, held = np.uint64(size), np.uint64(1)
+    else:
+        mask = np.uint64(size - 1)
+        slot, held = key & mask, key
+        while table[slot] != 0 and table[slot] != key:
+            slot = (slot + np.uint64(1)) & mask
+    is_new = table[slot] == 0
+    table[slot] = held
+    return is_new
+
+
+@kernel
 def count_different(keys: Array, starts: Array, ends: Array) -> int:
     """Different keys over all partitions; run r holds partition p in `keys[starts[r, p]:ends[r, p]]`."""
     table = np.empty(0, np.uint64)
@@ -62,27 +91,13 @@ def count_different(keys: Array, starts: Array, ends: Array) -> int:
         held = 0
         for r in range(starts.shape[0]):
             held += ends[r, p] - starts[r, p]
-        size = 64
-        while size < 2 * held:
-            size *= 2
-        if size > len(table):
-            table = np.empty(size, np.uint64)
-        table[:size] = 0
-        mask = np.uint64(size - 1)
-        has_zero = False
+        size = _table_size(held)
+        if size >= len(table):
+            table = np.empty(size + 1, np.uint64)
+        table[: size + 1] = 0
         for r in range(starts.shape[0]):
             for i in range(starts[r, p], ends[r, p]):
-                key = keys[i]
-                if key == 0:
-                    has_zero = True
-                    continue
-                slot = key & mask
-                while table[slot] != 0 and table[slot] != key:
-                    slot = (slot + np.uint64(1)) & mask
-                if table[slot] == 0:
-                    table[slot] = key
-                    different += 1
-        different += has_zero
+                different += _is_new(table, size, keys[i])
     return different
 
 
@@ -112,28 +127,13 @@ def drop_repeats(keys: Array, offsets: Array) -> tuple[Array, Array]:
     table = np.empty(0, np.uint64)
     kept = 0
     for p in range(len(offsets) - 1):
-        size = 64
-        while size < 2 * (offsets[p + 1] - offsets[p]):
-            size *= 2
-        if size > len(table):
-            table = np.empty(size, np.uint64)
-        table[:size] = 0
-        mask = np.uint64(size - 1)
-        has_zero = False
+        size = _table_size(offsets[p + 1] - offsets[p])
+        if size >= len(table):
+            table = np.empty(size + 1, np.uint64)
+        table[: size + 1] = 0
         for i in range(offsets[p], offsets[p + 1]):
-            key = keys[i]
-            if key == 0:
-                if not has_zero:
-                    keys[kept] = key
-                    kept += 1
-                has_zero = True
-                continue
-            slot = key & mask
-            while table[slot] != 0 and table[slot] != key:
-                slot = (slot + np.uint64(1)) & mask
-            if table[slot] == 0:
-                table[slot] = key
-                keys[kept] = key
+            if _is_new(table, size, keys[i]):
+                keys[kept] = keys[i]
                 kept += 1
         kept_offsets[p + 1] = kept
     return keys[:kept].copy(), kept_offsets

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.engine.scratch import Scratch, current_scratch
-from nlgauge.text.spilling import Kept, append, bytes_in_memory, piece, spill
-from nlgauge.text.tokens import TokenTable
+from nlgauge.text.spilling import Kept, Spilling, append, bytes_in_memory, piece, spill, stack
+from nlgauge.text.tokens import TokenTable, fingerprints, offsets_of
 
 _RUNS_IN_MEMORY = 128
 _AT_ONCE = 4 << 20
@@ -78,12 +78,6 @@ class SliceMatches:
         """The texts of the matches of one order in one run."""
         return piece(self.texts, int(self.offsets[place]), int(self.offsets[place + 1]), np.uint32)
 
-    def _trimmed(self, slices: int) -> SliceMatches:
-        """In a file, if as much in every slice would be too much for memory."""
-        scratch = current_scratch()
-        large = scratch is not None and bytes_in_memory(self.texts) * slices > scratch.memory_bytes // 4
-        return self.spilled() if large else self
-
     def spilled(self) -> SliceMatches:
         """The same in a file; unchanged outside a run."""
         scratch = current_scratch()
@@ -91,7 +85,7 @@ class SliceMatches:
 
 
 @dataclass(frozen=True)
-class TextNgrams:
+class TextNgrams(Spilling):
     """N-grams of some texts with the texts that they occur in: exact, and mergeable in any order.
 
     `matched` has the matches of all slices of the partitions once they are found.
@@ -107,10 +101,8 @@ class TextNgrams:
         from nlgauge.text import corpus_kernels as kernels
 
         numbers = np.arange(len(tokens), dtype=np.uint32)
-        keys, lanes_b = np.empty(len(tokens.ids), np.uint64), np.empty(len(tokens.ids), np.uint64)
         orders = []
-        for n in range(1, highest + 1):
-            kernels.extend(keys, lanes_b, tokens.ids, tokens.offsets, tokens.lanes, n)
+        for n, keys, lanes_b in fingerprints(tokens, highest):
             out, texts, offsets = kernels.partition(keys, lanes_b, numbers, tokens.offsets, n)
             orders.append(Occurrences(offsets, out, texts))
         return cls((TextRun(len(tokens), tokens.lengths.astype(np.uint32), tuple(orders)),))._trimmed()
@@ -118,19 +110,14 @@ class TextNgrams:
     def __add__(self, other: TextNgrams) -> TextNgrams:
         return TextNgrams(self.runs + other.runs)._trimmed()
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Large arrays are sent between processes as file names."""
-        return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
-
     def _bytes_in_memory(self) -> int:
         return sum(run.bytes_in_memory for run in self.runs)
 
     def _trimmed(self) -> TextNgrams:
         """Spilled when too much is in memory; with its runs joined when they are many and small."""
-        scratch = current_scratch()
-        if scratch and self._bytes_in_memory() > scratch.memory_bytes:
-            return self.spilled()
-        return self._joined(None) if sum(run.is_live for run in self.runs) > _RUNS_IN_MEMORY else self
+        trimmed = super()._trimmed()
+        many = trimmed is self and sum(run.is_live for run in self.runs) > _RUNS_IN_MEMORY
+        return self._joined(None) if many else trimmed
 
     def spilled(self) -> TextNgrams:
         """The same with its runs in memory moved to files, as one; unchanged outside a run."""
@@ -151,13 +138,15 @@ class TextNgrams:
         from nlgauge.text.corpus_kernels import PARTITIONS
 
         width = PARTITIONS // self.slices
-        bases = np.concatenate([[0], np.cumsum([run.size for run in self.runs])])[:-1]
+        bases = offsets_of([run.size for run in self.runs])[:-1]
         found: list[Array] = []
         for order in range(len(self.runs[0].orders)):
             parts = [run.orders[order] for run in self.runs]
             found += _matched_texts(parts, bases, number * width, (number + 1) * width, at_once)
-        offsets = np.concatenate([[0], np.cumsum([len(texts) for texts in found])])
-        return SliceMatches(offsets, np.concatenate(found))._trimmed(self.slices)
+        matches = SliceMatches(offsets_of([len(texts) for texts in found]), np.concatenate(found))
+        scratch = current_scratch()
+        large = scratch is not None and bytes_in_memory(matches.texts) * self.slices > scratch.memory_bytes // 4
+        return matches.spilled() if large else matches
 
     def matches(self, number: int) -> tuple[Array, Array]:
         """The lengths of the texts of one run, and their clipped matches with all other texts, one row per order."""
@@ -186,7 +175,7 @@ def _matched_texts(parts: list[Occurrences], bases: Array, first: int, last: int
         if held[start] > at_once:
             more = _stream(parts, bases, first + start)
         else:
-            keys, texts, starts, ends = _stack(parts, first + start, first + stop)
+            keys, texts, starts, ends = stack(parts, first + start, first + stop)
             matched = kernels.match_partitions(keys, texts, starts, ends, bases)
             spans = zip(starts[:, 0], ends[:, -1], strict=True)
             more = [texts[low:high][matched[low:high]] for low, high in spans]
@@ -224,19 +213,10 @@ def _neighbours(held: Array, at_once: int) -> Iterator[tuple[int, int]]:
     yield first, len(held)
 
 
-def _stack(parts: list[Occurrences], first: int, last: int) -> tuple[Array, Array, Array, Array]:
-    """Partitions of several runs side by side, with where each begins and ends."""
-    pieces = [part.partitions(first, last) for part in parts]
-    base = np.concatenate([[0], np.cumsum([len(keys) for keys, _, _ in pieces])])
-    starts = np.stack([offsets[:-1] + start for (_, _, offsets), start in zip(pieces, base, strict=False)])
-    ends = np.stack([offsets[1:] + start for (_, _, offsets), start in zip(pieces, base, strict=False)])
-    return np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]), starts, ends
-
-
 def _join(runs: list[TextRun], scratch: Scratch | None) -> TextRun:
     """Runs in memory as one, with texts numbered consecutively; written to files in pieces if there is a scratch."""
     lengths = np.concatenate([piece(run.lengths, 0, run.size, np.uint32) for run in runs])
-    bases = np.concatenate([[0], np.cumsum([run.size for run in runs])])[:-1].astype(np.uint32)
+    bases = offsets_of([run.size for run in runs])[:-1].astype(np.uint32)
     orders = tuple(
         _join_order([run.orders[order] for run in runs], bases, scratch) for order in range(len(runs[0].orders))
     )
@@ -253,7 +233,7 @@ def _join_order(parts: list[Occurrences], bases: Array, scratch: Scratch | None)
         files = scratch.new_file(), scratch.new_file()
     width = kernels.PARTITIONS // _JOINED_APART
     for first in range(0, kernels.PARTITIONS, width):
-        some_keys, some_texts, starts, ends = _stack(parts, first, first + width)
+        some_keys, some_texts, starts, ends = stack(parts, first, first + width)
         for base, start, end in zip(bases, starts[:, 0], ends[:, -1], strict=True):
             some_texts[start:end] += base
         some_keys, some_texts, _ = kernels.join_runs(some_keys, some_texts, starts, ends)

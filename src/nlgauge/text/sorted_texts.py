@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.engine.scratch import Scratch, current_scratch
-from nlgauge.text.spilling import Kept, append, bytes_in_memory, piece
-from nlgauge.text.tokens import text_bytes
+from nlgauge.text.spilling import Kept, Spilling, append, bytes_in_memory, piece
+from nlgauge.text.tokens import offsets_of, text_bytes
 
 _READ_BYTES = 64 << 20
 
@@ -57,7 +56,7 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class SortedTexts:
+class SortedTexts(Spilling):
     """Texts distributed over blocks by their hash and sorted within each block; mergeable in any order."""
 
     blocks: int
@@ -69,15 +68,14 @@ class SortedTexts:
         from nlgauge.text.split_kernels import token_lanes
 
         if blocks == 1:
-            data, offsets = text_bytes(texts.sort())
-            counts = np.array([len(texts)])
+            ordered, counts = texts.sort(), np.array([len(texts)])
         else:
             data, offsets = text_bytes(texts)
             block = (token_lanes(data, offsets[:-1], offsets[1:])[:, 0] % np.uint64(blocks)).astype(np.int64)
-            frame = pl.DataFrame({"block": block, "text": texts}).sort("block", "text")
-            data, offsets = text_bytes(frame["text"])
+            ordered = pl.DataFrame({"block": block, "text": texts}).sort("block", "text")["text"]
             counts = np.bincount(block, minlength=blocks)
-        places = np.concatenate([[0], np.cumsum(counts)])
+        data, offsets = text_bytes(ordered)
+        places = offsets_of(counts)
         run = SortedRun(places, offsets[places], np.diff(offsets).astype(np.uint32), data)
         return cls(blocks, (run,))._trimmed()
 
@@ -89,17 +87,9 @@ class SortedTexts:
     def __len__(self) -> int:
         return sum(int(run.texts[-1]) for run in self.runs)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Large arrays are sent between processes as file names."""
-        return self.spilled().__dict__ if self._bytes_in_memory() > 1 << 20 else self.__dict__
-
     def _bytes_in_memory(self) -> int:
         live = (run for run in self.runs if not isinstance(run.data, Path))
         return sum(bytes_in_memory(run.texts, run.starts, run.lengths, run.data) for run in live)
-
-    def _trimmed(self) -> SortedTexts:
-        scratch = current_scratch()
-        return self.spilled() if scratch and self._bytes_in_memory() > scratch.memory_bytes else self
 
     def spilled(self) -> SortedTexts:
         """The same with all runs in memory merged into one on disk; unchanged outside a run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -16,15 +16,7 @@ from nlgauge.errors import MissingExtra, ModelError, UnknownName
 
 # Runs of letters, marks, digits and underscores with inner apostrophes ("don't"), or one other visible character.
 _WORD = r"[\w\p{M}]+(?:['’][\w\p{M}]+)*|[^\w\s]"
-_ENTITIES_13A = {
-    "<skipped>": "",
-    "-\n": "",
-    "\n": " ",
-    "&quot;": '"',
-    "&amp;": "&",
-    "&lt;": "<",
-    "&gt;": ">",
-}
+_ENTITIES_13A = {"<skipped>": "", "-\n": "", "\n": " ", "&quot;": '"', "&amp;": "&", "&lt;": "<", "&gt;": ">"}
 _SPACES_13A = {
     r"([\x20-\x26\x28-\x2b\x2f\x3a-\x40\x5b-\x60\x7b-\x7e])": " ${1} ",
     r"([^0-9])([.,])": "${1} ${2} ",
@@ -72,6 +64,16 @@ class TokenTable:
         return token_lanes(self._data, self._starts, self._ends)
 
 
+def fingerprints(tokens: TokenTable, highest: int) -> Iterator[tuple[int, Array, Array]]:
+    """For n = 1..highest, n and two hashes of the n-gram at every token; the next n overwrites the arrays."""
+    from nlgauge.text.corpus_kernels import extend
+
+    keys, lanes_b = np.empty(len(tokens.ids), np.uint64), np.empty(len(tokens.ids), np.uint64)
+    for n in range(1, highest + 1):
+        extend(keys, lanes_b, tokens.ids, tokens.offsets, tokens.lanes, n)
+        yield n, keys, lanes_b
+
+
 @dataclass(frozen=True)
 class Tokenizer:
     """A named way to cut text into tokens, with or without lower-casing first.
@@ -88,15 +90,12 @@ class Tokenizer:
         """Tokenise texts."""
         if self.lower:
             texts = texts.str.to_lowercase()
-        return _cutter(self.name)(texts)
-
-
-BUILT_IN = ("space", "space-nodot", "word", "13a", "char")
+        return _CUTTERS[self.name](texts) if self.name in _CUTTERS else _from_token_lists(_encode(self.name, texts))
 
 
 def canonical_tokenizer(name: str) -> str:
     """Check a tokeniser's name; a file gets the start of its hash appended, which is verified if already there."""
-    if name in BUILT_IN:
+    if name in _CUTTERS:
         return name
     if name.startswith("hf:"):
         path, _, claimed = name.removeprefix("hf:").partition("@")
@@ -104,22 +103,20 @@ def canonical_tokenizer(name: str) -> str:
         if claimed and claimed != digest:
             raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is a different tokeniser")
         return f"hf:{path}@{digest}"
-    raise UnknownName.among("tokeniser", name, [*BUILT_IN, "hf:FILE"])
+    raise UnknownName.among("tokeniser", name, [*_CUTTERS, "hf:FILE"])
 
 
-def _cutter(name: str) -> Callable[[pl.Series], TokenTable]:
-    if name.startswith("hf:"):
-        return lambda texts: _from_token_lists(_encode(name, texts))
-    return _CUTTERS[name]
+def offsets_of(lengths: Array | Sequence[int]) -> Array:
+    """Where parts that follow each other begin, and where the last one ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def text_bytes(texts: pl.Series) -> tuple[Array, Array]:
     """The texts' UTF-8 bytes end to end, and their offsets."""
-    lengths = texts.str.len_bytes().to_numpy()
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
     joined = texts.str.join("").item() if len(texts) else ""
-    return np.frombuffer((joined or "").encode("utf-8"), np.uint8), offsets
+    return np.frombuffer((joined or "").encode("utf-8"), np.uint8), offsets_of(texts.str.len_bytes().to_numpy())
 
 
 def _space(texts: pl.Series, any_space: bool = True) -> TokenTable:
@@ -129,19 +126,11 @@ def _space(texts: pl.Series, any_space: bool = True) -> TokenTable:
     return _number(data, *split_on_spaces(data, text_offsets, any_space))
 
 
-def _space_nodot(texts: pl.Series) -> TokenTable:
-    return _space(texts.str.replace_all(".", "", literal=True), any_space=False)
-
-
 def _char(texts: pl.Series) -> TokenTable:
     from nlgauge.text.split_kernels import split_characters
 
     data, text_offsets = text_bytes(texts)
     return _number(data, *split_characters(data, text_offsets))
-
-
-def _word(texts: pl.Series) -> TokenTable:
-    return _from_token_lists(texts.str.extract_all(_WORD))
 
 
 def _mteval_13a(texts: pl.Series) -> TokenTable:
@@ -156,8 +145,8 @@ def _mteval_13a(texts: pl.Series) -> TokenTable:
 
 _CUTTERS: dict[str, Callable[[pl.Series], TokenTable]] = {
     "space": _space,
-    "space-nodot": _space_nodot,
-    "word": _word,
+    "space-nodot": lambda texts: _space(texts.str.replace_all(".", "", literal=True), any_space=False),
+    "word": lambda texts: _from_token_lists(texts.str.extract_all(_WORD)),
     "13a": _mteval_13a,
     "char": _char,
 }
@@ -182,12 +171,9 @@ def _load_hf(path: str, _digest: str) -> Any:
 
 
 def _from_token_lists(lists: pl.Series) -> TokenTable:
-    sizes = lists.list.len().to_numpy()
-    offsets = np.zeros(len(lists) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
     tokens = lists.filter(lists.list.len() > 0).explode() if len(lists) else pl.Series([], dtype=pl.String)
     data, edges = text_bytes(tokens)
-    return _number(data, edges[:-1], edges[1:], offsets)
+    return _number(data, edges[:-1], edges[1:], offsets_of(lists.list.len().to_numpy()))
 
 
 def _number(data: Array, starts: Array, ends: Array, offsets: Array) -> TokenTable:

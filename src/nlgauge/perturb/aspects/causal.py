@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nlgauge.perturb.aspects import clauses
-from nlgauge.perturb.aspects.clauses import Clause
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
+from nlgauge.perturb.aspects.clauses import Connection
+from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, drawn, one_way
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.parser import Token
 from nlgauge.perturb.resources.word_forms import with_capitals_of
@@ -17,16 +17,6 @@ from nlgauge.perturb.resources.word_tables import word_sets
 from nlgauge.perturb.story import Story
 
 _WORDS = word_sets("causal")
-
-
-@dataclass(frozen=True)
-class Connection:
-    """A causal conjunction between two clauses: its tokens from `first` up to `after`, cause and effect."""
-
-    first: int
-    after: int
-    one: Clause
-    other: Clause
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,46 +34,32 @@ class Causal(Perturbation):
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002
         """One exchange or one substitution."""
-        ways = {"reordering": _reorderings(story), "antonym": _antonyms(story, draw)}
-        names = sorted(ways)
-        draw.shuffle(names)
-        for name in names:
-            if ways[name]:
-                return edited(story.text, draw.choice(ways[name]), name)
-        return Unchanged("no clauses or sentences that a causal word joins, and no causal word with an opposite")
+        table = clauses.relation_table("causal")
+        joined = _connections(story)
+        opposites = [[_opposite(story, one, draw)] for one in joined]
+        opposites += clauses.substitutions(story, table.substitutions, draw)
+        exchanges = [clauses.exchanged(story, one.one, one.other) for one in joined]
+        exchanges += clauses.reordered_sentences(story, table.openers)
+        ways = (("antonym", lambda: drawn(draw, opposites)), ("reordering", lambda: drawn(draw, exchanges)))
+        reason = "no clauses or sentences that a causal word joins, and no causal word with an opposite"
+        return one_way(story, draw, ways, reason)
 
     def coherent(self, story: Story) -> bool:
         """Whether a causal word of the table is there; "so" before an adjective or adverb does not count."""
         words = clauses.relation_table("causal").words
-        return any(token.text.lower() in words and not _is_degree(story, token) for token in story.tokens)
+        return any(token.word in words and not _is_degree(story, token) for token in story.tokens)
 
 
-def _reorderings(story: Story) -> list[list[Edit]]:
-    found = [clauses.exchanged(story, one.one, one.other) for one in _connections(story)]
-    return found + clauses.reordered_sentences(story, clauses.relation_table("causal").openers)
-
-
-def _antonyms(story: Story, draw: random.Random) -> list[list[Edit]]:
-    found = [[_opposite(story, one, draw)] for one in _connections(story)]
-    return found + clauses.substitutions(story, clauses.relation_table("causal").substitutions, draw)
-
-
-def _connections(story: Story) -> Iterator[Connection]:
-    for number in range(len(story.sentences)):
-        places = clauses.sentence_range(story, number)
-        if places is None:
-            continue
-        joints = list(_conjunctions(story, *places))
-        for first, after in joints if len(joints) == 1 else ():
-            pair = clauses.connected(story, places[0], first, after, places[1])
-            if pair is not None and not _is_purpose(story, first, pair[1]):
-                yield Connection(first, after, *pair)
+def _connections(story: Story) -> list[Connection]:
+    found = clauses.connections(story, lambda first, end: _conjunctions(story, first, end))
+    return [one for one in found if not _is_purpose(story, one)]
 
 
 def _conjunctions(story: Story, first: int, end: int) -> Iterator[tuple[int, int]]:
     for token in story.tokens[first:end]:
-        word, before, after = token.text.lower(), clauses.word_at(story, token, -1), clauses.word_at(story, token, 1)
-        if _is_because(word, before, after) or (word == "since" and _is_causal_since(story, token)):
+        word, before, after = token.word, story.word_at(token, -1), story.word_at(token, 1)
+        is_because = word == "because" and after != "of" and before not in _WORDS["modifiers"]
+        if is_because or (word == "since" and _is_causal_since(story, token)):
             yield token.place, token.place + 1
         elif word == "so" and token.place > first and not _is_degree(story, token) and after != "that":
             start = token.place - 1 if before == "and" else token.place
@@ -91,51 +67,43 @@ def _conjunctions(story: Story, first: int, end: int) -> Iterator[tuple[int, int
                 yield start, token.place + 1
 
 
-def _is_because(word: str, before: str, after: str) -> bool:
-    return word == "because" and after != "of" and before not in _WORDS["modifiers"]
-
-
 def _is_degree(story: Story, token: Token) -> bool:
-    if token.text.lower() != "so":
+    if token.word != "so":
         return False
-    following = story.tokens[token.place + 1] if token.place + 1 < len(story.tokens) else None
-    if following is None or following.sentence != token.sentence:
+    following = story.beside(token, 1)
+    if following is None:
         return True
-    head = story.tokens[token.head]
-    return following.pos in ("ADJ", "ADV", "PUNCT") or head.pos in ("ADJ", "ADV") or following.tag in ("VBN", "VBD")
+    is_modified = following.pos in ("ADJ", "ADV", "PUNCT") or story.head(token).pos in ("ADJ", "ADV")
+    return is_modified or following.tag in ("VBN", "VBD")
 
 
 def _is_causal_since(story: Story, token: Token) -> bool:
     """Whether "since" is not temporal: no perfect in the main clause, and no words of duration beside it."""
     words = story.tokens_of(token.sentence)
-    clause = {one.place for one in clauses.subtree(story, story.tokens[token.head])}
+    clause = {one.place for one in story.subtree(story.head(token))}
     perfect = any(one.lemma == "have" and one.relation == "aux" and one.place not in clause for one in words)
-    return (
-        token.relation == "mark" and not perfect and not any(one.text.lower() in _WORDS["durations"] for one in words)
-    )
+    return token.relation == "mark" and not perfect and _WORDS["durations"].isdisjoint(one.word for one in words)
 
 
-def _is_purpose(story: Story, place: int, clause: Clause) -> bool:
+def _is_purpose(story: Story, joint: Connection) -> bool:
     """Whether "so" means "so that": without a comma, before a clause with "can", "would" and the like."""
-    token = story.tokens[place]
-    if token.text.lower() != "so" or clauses.word_at(story, token, -1) == ",":
-        return False
-    between = story.tokens[clause.subject_end + 1 : clause.verb]
-    return any(one.text.lower() in _WORDS["purpose"] for one in between)
+    token = story.tokens[joint.first]
+    between = story.tokens[joint.other.subject_end + 1 : joint.other.verb]
+    is_bare_so = token.word == "so" and story.word_at(token, -1) != ","
+    return is_bare_so and any(one.word in _WORDS["purpose"] for one in between)
 
 
 def _opposite(story: Story, joint: Connection, draw: random.Random) -> Edit:
     """The conjunction with the other direction, or with none: "because" and "so", "although" and "but"."""
     first, last = story.tokens[joint.first], story.tokens[joint.after - 1]
-    comma = clauses.word_at(story, first, -1) == ","
-    if last.text.lower() == "so":
+    comma = story.word_at(first, -1) == ","
+    if last.word == "so":
         start = story.tokens[joint.first - 2].end if comma else first.start
         word = with_capitals_of("because", last.text)
         return Edit(start, last.end, f" {word}" if comma else word)
     initial = joint.one.first > joint.first
     word = with_capitals_of("although" if initial else draw.choice(("although", "so")), first.text)
     if word.lower() == "so" and not comma:
-        return Edit(
-            story.tokens[joint.first - 1].end, last.end, f" , {word}" if clauses.is_spaced(story) else f", {word}"
-        )
+        start = story.tokens[joint.first - 1].end
+        return Edit(start, last.end, f" , {word}" if clauses.is_spaced(story) else f", {word}")
     return Edit(first.start, last.end, word)

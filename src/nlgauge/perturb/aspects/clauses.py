@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
+
+import msgspec
 
 from nlgauge.perturb.base import Edit
 from nlgauge.perturb.resources.parser import Token
@@ -37,6 +39,16 @@ class Clause:
 
 
 @dataclass(frozen=True)
+class Connection:
+    """Two clauses and the conjunction before or between them: its tokens from place `first` up to `after`."""
+
+    first: int
+    after: int
+    one: Clause
+    other: Clause
+
+
+@dataclass(frozen=True)
 class Substitution:
     """Words that may replace others.
 
@@ -59,7 +71,7 @@ class Substitution:
 
 @dataclass(frozen=True)
 class RelationTable:
-    """The words of a relation: markers, words that begin a sentence with it, and opposites."""
+    """The words of a relation: markers, words that begin a sentence with it (the longest first), and opposites."""
 
     words: frozenset[str]
     openers: tuple[tuple[str, ...], ...]
@@ -70,37 +82,9 @@ class RelationTable:
 def relation_table(name: str) -> RelationTable:
     """The table of causal or temporal words."""
     found = table(name)
-    return RelationTable(
-        frozenset(found["words"]),
-        tuple(tuple(opener.split()) for opener in found["openers"]),
-        tuple(_substitution(one) for one in found["substitutions"]),
-    )
-
-
-def _substitution(entry: dict[str, Any]) -> Substitution:
-    sets = {key: frozenset(entry.get(key, ())) for key in ("not_after", "not_before", "after", "before", "without")}
-    return Substitution(
-        tuple(entry["old"].split()),
-        tuple(entry["new"]),
-        entry.get("place", "any"),
-        **sets,
-        comma=entry.get("comma", False),
-    )
-
-
-def children(story: Story, token: Token) -> list[Token]:
-    """The dependents of a token, in order."""
-    return [one for one in story.tokens_of(token.sentence) if one.head == token.place and one is not token]
-
-
-def subtree(story: Story, token: Token) -> list[Token]:
-    """A token and all its descendants, in order."""
-    found, waiting = [token], [token]
-    while waiting:
-        more = children(story, waiting.pop())
-        found += more
-        waiting += more
-    return sorted(found, key=lambda one: one.place)
+    entries = [{**entry, "old": entry["old"].split()} for entry in found["substitutions"]]
+    openers = sorted((opener.split() for opener in found["openers"]), key=len, reverse=True)
+    return msgspec.convert({"words": found["words"], "openers": openers, "substitutions": entries}, RelationTable)
 
 
 def is_quoting(text: str) -> bool:
@@ -113,44 +97,38 @@ def sentence_range(story: Story, number: int) -> tuple[int, int] | None:
     tokens = story.tokens_of(number)
     if not tokens or len(tokens) > _MOST_TOKENS or is_quoting(story.sentence(number)):
         return None
-    ending = [token for token in tokens if token.pos == "PUNCT" and token.start >= _last_word_end(tokens)]
+    last_word_end = max((token.end for token in tokens if token.pos != "PUNCT"), default=tokens[-1].end)
+    ending = [token for token in tokens if token.pos == "PUNCT" and token.start >= last_word_end]
     if not ending or any(not _ENDS.issuperset(token.text) for token in ending):
         return None
     return tokens[0].place, ending[0].place
-
-
-def _last_word_end(tokens: Sequence[Token]) -> int:
-    return max((token.end for token in tokens if token.pos != "PUNCT"), default=tokens[-1].end)
 
 
 def clause_in(story: Story, first: int, end: int) -> Clause | None:
     """The topmost clause among the tokens from place `first` up to `end`: from its subject on, with a finite verb."""
     while first < end and story.tokens[end - 1].pos == "PUNCT":
         end -= 1
-    best: tuple[int, Clause] | None = None
+    found: list[tuple[int, Clause]] = []
     for subject in story.tokens[first:end]:
-        verb = story.tokens[subject.head]
-        if subject.relation not in SUBJECTS or not subject.place < verb.place < end:
-            continue
-        if best is not None and _depth(story, verb) >= best[0]:
-            continue
-        whole = subtree(story, subject)
-        if is_finite(story, verb) and whole[0].place >= first and whole[-1].place < verb.place:
-            best = _depth(story, verb), Clause(whole[0].place, subject.place, whole[-1].place, verb.place, end - 1)
-    return None if best is None else best[1]
+        verb = story.head(subject)
+        if subject.relation in SUBJECTS and subject.place < verb.place < end and is_finite(story, verb):
+            whole = story.subtree(subject)
+            if whole[0].place >= first and whole[-1].place < verb.place:
+                clause = Clause(whole[0].place, subject.place, whole[-1].place, verb.place, end - 1)
+                found.append((_depth(story, verb), clause))
+    return min(found, key=lambda one: one[0])[1] if found else None
 
 
 def is_finite(story: Story, verb: Token) -> bool:
     """Whether a verb, or the auxiliary before it, has a tense."""
-    return verb.tag in _FINITE or any(
-        child.tag in _FINITE and child.relation in ("aux", "auxpass") for child in children(story, verb)
-    )
+    auxiliaries = [child for child in story.children(verb) if child.relation in ("aux", "auxpass")]
+    return any(one.tag in _FINITE for one in (verb, *auxiliaries))
 
 
 def _depth(story: Story, token: Token) -> int:
     steps = 0
     while token.head != token.place:
-        token = story.tokens[token.head]
+        token = story.head(token)
         steps += 1
     return steps
 
@@ -163,57 +141,55 @@ def exchanged(story: Story, one: Clause, other: Clause) -> list[Edit]:
     """
     tokens = story.tokens
     ends = tokens[one.last].end, tokens[other.last].end
-    if _refers_to(story, one, other):
-        starts = tokens[one.subject_end].end, tokens[other.subject_end].end
-        texts = [story.text[start:end] for start, end in zip(starts, ends, strict=True)]
-    else:
-        starts = tokens[one.first].start, tokens[other.first].start
-        texts = [story.text[start:end] for start, end in zip(starts, ends, strict=True)]
-        models = tokens[one.first], tokens[other.first]
-        texts = [cased(story, texts[0], models[0], models[1]), cased(story, texts[1], models[1], models[0])]
-    return [Edit(starts[0], ends[0], texts[1]), Edit(starts[1], ends[1], texts[0])]
+    refers = _refers_to(story, one, other)
+    models = tokens[one.first], tokens[other.first]
+    starts = [tokens[clause.subject_end].end if refers else tokens[clause.first].start for clause in (one, other)]
+    first, second = (story.text[start:end] for start, end in zip(starts, ends, strict=True))
+    if not refers:
+        first, second = cased(story, first, *models), cased(story, second, *models[::-1])
+    return [Edit(starts[0], ends[0], second), Edit(starts[1], ends[1], first)]
 
 
 def _refers_to(story: Story, one: Clause, other: Clause) -> bool:
     subject, pronoun = story.tokens[one.head], story.tokens[other.head]
     if subject.pos not in ("NOUN", "PROPN") or pronoun.place != other.first or pronoun.tag != "PRP":
         return False
-    word, noun = pronoun.text.lower(), subject.lemma.lower()
-    if subject.tag in ("NNS", "NNPS") or any(child.relation == "conj" for child in children(story, subject)):
-        return word == "they"
-    if noun == "[male]" or noun in _WORDS["men"]:
-        return word == "he"
-    if noun == "[female]" or noun in _WORDS["women"]:
-        return word == "she"
-    return word in ("he", "she") and (subject.pos == "PROPN" or noun in _WORDS["people"])
+    if subject.tag in ("NNS", "NNPS") or "conj" in story.relations(subject):
+        return pronoun.word == "they"
+    if subject.base == "[male]" or subject.base in _WORDS["men"]:
+        return pronoun.word == "he"
+    if subject.base == "[female]" or subject.base in _WORDS["women"]:
+        return pronoun.word == "she"
+    return pronoun.word in ("he", "she") and (subject.pos == "PROPN" or subject.base in _WORDS["people"])
 
 
 def cased(story: Story, text: str, first: Token, model: Token) -> str:
     """A text whose first token is `first`, with the capitalisation that the position of `model` requires."""
-    if is_first(story, model):
+    if story.is_first(model):
         return text[:1].upper() + text[1:] if model.text[:1].isupper() else text
-    if is_first(story, first) and not keeps_capital(first):
+    if story.is_first(first) and not _keeps_capital(first):
         return text[:1].lower() + text[1:]
     return text
 
 
-def is_first(story: Story, token: Token) -> bool:
-    """Whether a token is the first word of its sentence."""
-    beside = story.tokens_of(token.sentence)
-    return all(before.pos == "PUNCT" for before in beside[: token.place - beside[0].place])
-
-
-def keeps_capital(token: Token) -> bool:
+def _keeps_capital(token: Token) -> bool:
     """Whether a token's capital is its own: names, "I", words in capitals; a subject of one word is a name, too."""
     if token.pos == "PROPN" or token.text == "I" or (len(token.text) > 1 and token.text.isupper()):
         return True
-    is_word = (
-        token.pos in ("PRON", "DET", "NUM") or token.tag in ("NNS", "VBG") or token.text.lower() in _WORDS["quantities"]
-    )
+    is_word = token.pos in ("PRON", "DET", "NUM") or token.tag in ("NNS", "VBG") or token.word in _WORDS["quantities"]
     return token.relation in SUBJECTS and not is_word
 
 
-def connected(story: Story, first: int, marker: int, after: int, end: int) -> tuple[Clause, Clause] | None:
+def connections(story: Story, conjunctions: Callable[[int, int], Iterable[tuple[int, int]]]) -> Iterator[Connection]:
+    """The clauses of every sentence with exactly one conjunction; `conjunctions` finds them between two places."""
+    for number in range(len(story.sentences)):
+        places = sentence_range(story, number)
+        joints = list(conjunctions(*places)) if places else []
+        if places and len(joints) == 1 and (pair := _connected(story, places[0], *joints[0], places[1])):
+            yield Connection(*joints[0], *pair)
+
+
+def _connected(story: Story, first: int, marker: int, after: int, end: int) -> tuple[Clause, Clause] | None:
     """The clauses around a conjunction whose tokens go from place `marker` up to `after`, in a sentence from `first`
     up to `end`; or, if the conjunction begins the sentence, those before and after the comma.
     """
@@ -225,10 +201,9 @@ def connected(story: Story, first: int, marker: int, after: int, end: int) -> tu
         return None
     for comma in range(after + 2, end):
         other = clause_in(story, comma + 1, end) if story.tokens[comma].text == "," else None
-        if other is None or other.first != comma + 1:
-            continue
-        one = clause_in(story, after, comma)
-        return (one, other) if one is not None and one.first == after else None
+        if other is not None and other.first == comma + 1:
+            one = clause_in(story, after, comma)
+            return (one, other) if one is not None and one.first == after else None
     return None
 
 
@@ -238,30 +213,29 @@ def reordered_sentences(story: Story, openers: Sequence[tuple[str, ...]]) -> lis
     The words before a sentence's subject ("One day", the opener itself) stay in place.
     """
     found = []
-    for number, following in pairwise(range(len(story.sentences))):
-        before, after = sentence_range(story, number), sentence_range(story, following)
+    for before, after in pairwise(sentence_range(story, number) for number in range(len(story.sentences))):
         if before is None or after is None:
             continue
-        size = opener_length(story, after[0], openers)
-        if not size or opener_length(story, before[0], openers):
+        size = _opener_length(story, after[0], openers)
+        if not size or _opener_length(story, before[0], openers):
             continue
         start = after[0] + size + (story.tokens[after[0] + size].text == ",")
         one, other = clause_in(story, *before), clause_in(story, start, after[1])
-        if one is not None and other is not None and other.first == start and is_lead(story, before[0], one.first):
+        if one is not None and other is not None and other.first == start and _is_lead(story, before[0], one.first):
             found.append(exchanged(story, one, other))
     return found
 
 
-def is_lead(story: Story, first: int, end: int) -> bool:
+def _is_lead(story: Story, first: int, end: int) -> bool:
     """Whether tokens before a subject may stay if the clause moves: none, or adverbs and phrases up to a comma."""
     lead = story.tokens[first:end]
     return not any(token.relation in ("mark", "advcl", "csubj") or token.tag in ("WRB", "WP") for token in lead)
 
 
-def opener_length(story: Story, first: int, openers: Sequence[tuple[str, ...]]) -> int:
+def _opener_length(story: Story, first: int, openers: Sequence[tuple[str, ...]]) -> int:
     """The number of tokens of an opener at a position; 0 if there is none."""
-    for opener in sorted(openers, key=len, reverse=True):
-        words = tuple(token.text.lower() for token in story.tokens[first : first + len(opener)])
+    for opener in openers:
+        words = tuple(token.word for token in story.tokens[first : first + len(opener)])
         if words == opener and first + len(opener) < len(story.tokens):
             return len(opener)
     return 0
@@ -280,43 +254,33 @@ def substitutions(story: Story, known: Sequence[Substitution], draw: random.Rand
 
 def _fits(story: Story, token: Token, known: Substitution) -> bool:
     place, after = token.place, token.place + len(known.old)
-    if token.text.lower() != known.old[0]:
+    if token.word != known.old[0] or tuple(one.word for one in story.tokens[place:after]) != known.old:
         return False
-    if tuple(one.text.lower() for one in story.tokens[place:after]) != known.old:
-        return False
-    if known.place != "any" and (known.place == "start") != is_first(story, token):
+    if known.place != "any" and (known.place == "start") != story.is_first(token):
         return False
     if known.comma and after < len(story.tokens) and story.tokens[after].pos in ("VERB", "AUX"):
         return False
-    previous, following = word_at(story, token, -1), word_at(story, token, len(known.old))
+    previous, following = story.word_at(token, -1), story.word_at(token, len(known.old))
     if previous in known.not_after or following in known.not_before:
         return False
     if (known.after and previous not in known.after) or (known.before and following not in known.before):
         return False
-    return known.without.isdisjoint(one.text.lower() for one in story.tokens_of(token.sentence))
-
-
-def word_at(story: Story, token: Token, step: int) -> str:
-    """The word some tokens away within the sentence, in lower case; empty beyond its edges."""
-    place = token.place + step
-    if not 0 <= place < len(story.tokens) or story.tokens[place].sentence != token.sentence:
-        return ""
-    return story.tokens[place].text.lower()
+    return known.without.isdisjoint(one.word for one in story.tokens_of(token.sentence))
 
 
 def _substituted(story: Story, token: Token, known: Substitution, new: str) -> Edit:
     """The edit that puts the new words in place of the old, without those that both end or begin with."""
     words = new.split()
     first, last = token.place, token.place + len(known.old) - 1
-    while first < last and len(words) > 1 and words[0] == story.tokens[first].text.lower():
+    while first < last and len(words) > 1 and words[0] == story.tokens[first].word:
         first += 1
         del words[0]
-    while first < last and len(words) > 1 and words[-1] == story.tokens[last].text.lower():
+    while first < last and len(words) > 1 and words[-1] == story.tokens[last].word:
         last -= 1
         del words[-1]
     start, end = story.tokens[first], story.tokens[last]
     word = with_capitals_of(" ".join(words), start.text)
-    if known.comma and word_at(story, end, 1) != ",":
+    if known.comma and story.word_at(end, 1) != ",":
         word += " ," if is_spaced(story) else ","
     return Edit(start.start, end.end, word)
 

@@ -9,14 +9,13 @@ from typing import ClassVar
 
 from nlgauge.configured import option
 from nlgauge.engine.cache import file_with_hash
-from nlgauge.perturb.aspects.clauses import children
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, check_share, edited
+from nlgauge.perturb.base import Kind, Outcome, PerturbationOfShare, Unchanged, edited
 from nlgauge.perturb.corpus import CLASSES, Corpus
 from nlgauge.perturb.resources.conceptnet import ConceptNet, load_conceptnet
 from nlgauge.perturb.resources.parser import Token
-from nlgauge.perturb.resources.word_forms import in_form_of, replaced
+from nlgauge.perturb.resources.word_forms import forms_like, some_replaced
 from nlgauge.perturb.resources.word_tables import word_sets
-from nlgauge.perturb.resources.wordnet import load_wordnet
+from nlgauge.perturb.resources.wordnet import is_common_word, load_wordnet
 from nlgauge.perturb.story import Story
 
 _WORDS = word_sets("common_sense")
@@ -26,49 +25,42 @@ _MOSTLY = 0.7
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommonSense(Perturbation):
+class CommonSense(PerturbationOfShare):
     """A share of the nouns and verbs become neighbours in ConceptNet: a user's file, or a small built-in table."""
 
     name: ClassVar[str] = "common-sense"
     kind: ClassVar[Kind] = "coherence"
     paper: ClassVar[str] = "OpenMEVA (Guan et al. 2021), Table 1"
     parses: ClassVar[bool] = True
+    uses_wordnet: ClassVar[bool] = True
 
     share: float = option(0.1, "Share of the nouns and verbs that are replaced.")
     conceptnet: str | None = option(None, "File of ConceptNet triples. Default: a small table of NLGauge.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share("common-sense:share", self.share)
         if self.conceptnet is not None:
             object.__setattr__(self, "conceptnet", file_with_hash(self.conceptnet, "triples"))
 
     def prepare(self) -> None:
         """Raise an error without the parser or WordNet, or for a file without triples."""
         super().prepare()
-        load_wordnet()
-        self._graph()
+        load_conceptnet(self.conceptnet)
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
         """Draw entities that have neighbours, then a neighbour of each."""
-        graph = self._graph()
+        graph = load_conceptnet(self.conceptnet)
         words = {token.place: found for token in story.tokens if (found := _misfits(story, token, graph))}
         if not words:
             return Unchanged("no noun or verb has a neighbour in ConceptNet that fits its place")
         entities = sum(token.pos in CLASSES for token in story.tokens)
-        count = min(len(words), max(1, round(self.share * entities)))
-        edits: list[Edit] = []
-        for place in draw.sample(list(words), count):
-            edits += replaced(story, story.tokens[place], draw.choice(words[place]))
+        edits = some_replaced(story, draw, words, max(1, round(self.share * entities)))
         return edited(story.text, edits, "neighbour")
 
     def coherent(self, story: Story) -> bool:
         """Whether a story has the head and the tail of a triple."""
-        entities = frozenset(token.lemma.lower() for token in story.tokens if token.pos in CLASSES)
-        return self._graph().has_triple_among(entities)
-
-    def _graph(self) -> ConceptNet:
-        return load_conceptnet(self.conceptnet)
+        entities = frozenset(token.base for token in story.tokens if token.pos in CLASSES)
+        return load_conceptnet(self.conceptnet).has_triple_among(entities)
 
 
 def _misfits(story: Story, token: Token, graph: ConceptNet) -> list[str]:
@@ -76,26 +68,19 @@ def _misfits(story: Story, token: Token, graph: ConceptNet) -> list[str]:
 
     Related things violate common sense most ("read a shelf"), so opposites come second.
     """
-    lemma = token.lemma.lower()
-    if (
-        token.pos not in CLASSES
-        or not token.text.isalpha()
-        or token.tag.startswith("NNP")
-        or lemma in _WORDS["light"] | _WORDS["vague"]
-    ):
+    if token.pos not in CLASSES or not is_common_word(token) or token.base in _WORDS["light"] | _WORDS["vague"]:
         return []
     if "-" in (story.text[token.start - 1 : token.start], story.text[token.end : token.end + 1]):
         return []
-    near = graph.neighbours.get(lemma, ())
+    near = graph.neighbours.get(token.base, ())
     opposites = [one.word for one in near if one.relation in _WORDS["opposites"]]
     if token.pos == "VERB":
         words = _verbs(story, token, opposites)
     else:
         together = [one.word for one in near if one.relation in _WORDS["together"]]
         words = _nouns(story, token, together, opposite=False) or _nouns(story, token, opposites, opposite=True)
-    taken = {one.lemma.lower() for one in story.tokens_of(token.sentence)}
-    forms = (in_form_of(word, token) for word in dict.fromkeys(words) if word not in taken)
-    return [form for form in forms if form is not None and form.lower() != token.text.lower()]
+    taken = {one.base for one in story.tokens_of(token.sentence)}
+    return forms_like((word for word in dict.fromkeys(words) if word not in taken), token)
 
 
 def _nouns(story: Story, token: Token, words: list[str], *, opposite: bool) -> list[str]:
@@ -104,15 +89,15 @@ def _nouns(story: Story, token: Token, words: list[str], *, opposite: bool) -> l
     A related thing must be of another kind, unless both are artefacts and it is a subject: one opens a house as one
     opens a door, and a mother may do what a family does.
     """
-    parts = children(story, token)
-    below = {child.relation for child in parts}
+    below = story.relations(token)
     if token.relation in ("compound", "npadvmod", "nmod") or below & {"compound", "nmod", "acl", "relcl"}:
         return []
-    single = any(child.relation in ("det", "poss") and child.text.lower() not in _WORDS["of_mass"] for child in parts)
-    if token.tag == "NN" and (not single or token.text.lower() != token.lemma.lower()):
+    articles = [child.word for child in story.children(token) if child.relation in ("det", "poss")]
+    single = not _WORDS["of_mass"].issuperset(articles)
+    if token.tag == "NN" and (not single or token.word != token.base):
         return []
     countable = [word for word in words if _countable(word)]
-    old = _subject(token.lemma.lower())
+    old = _subject(token.base)
     if opposite:
         return countable
     return [
@@ -126,7 +111,7 @@ def _nouns(story: Story, token: Token, words: list[str], *, opposite: bool) -> l
 
 def _verbs(story: Story, token: Token, words: list[str]) -> list[str]:
     """Verbs that take an object, in place of a verb that has one and nothing else after it."""
-    below = {child.relation for child in children(story, token)}
+    below = story.relations(token)
     if "dobj" not in below or below & {"prt", "dative", "xcomp", "ccomp", "oprd"}:
         return []
     return [word for word in words if _takes_object(word)]
@@ -142,9 +127,8 @@ def _subject(noun: str) -> int | None:
 @lru_cache(maxsize=50_000)
 def _countable(word: str) -> bool:
     """Whether a word is primarily a familiar and countable noun."""
-    wordnet = load_wordnet()
-    nouns, verbs, adjectives = (sum(wordnet.counts(word, kind)) for kind in ("noun", "verb", "adj"))
-    if word in _WORDS["refused"] or not nouns or word not in wordnet.senses(word, "noun")[0].words:
+    nouns, verbs, adjectives = _uses(word)
+    if word in _WORDS["refused"] or not nouns or word not in load_wordnet().senses(word, "noun")[0].words:
         return False
     return nouns >= _MOSTLY * (nouns + verbs + adjectives)
 
@@ -152,8 +136,12 @@ def _countable(word: str) -> bool:
 @lru_cache(maxsize=50_000)
 def _takes_object(word: str) -> bool:
     """Whether a word is primarily a familiar verb whose first sense has an object."""
-    wordnet = load_wordnet()
-    nouns, verbs, adjectives = (sum(wordnet.counts(word, kind)) for kind in ("noun", "verb", "adj"))
+    nouns, verbs, adjectives = _uses(word)
     if word in _WORDS["light"] or verbs < 3 or verbs < nouns + adjectives:
         return False
-    return bool(wordnet.senses(word, "verb")[0].frames & {8, 9, 10, 11})
+    return bool(load_wordnet().senses(word, "verb")[0].frames & {8, 9, 10, 11})
+
+
+def _uses(word: str) -> list[int]:
+    """How often a word is a noun, a verb and an adjective in tagged texts."""
+    return [sum(load_wordnet().counts(word, word_class)) for word_class in ("noun", "verb", "adj")]

@@ -6,47 +6,47 @@ Negation follows the parse: "agreed" becomes "did not agree", "didn't go" become
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
 from nlgauge.configured import option
-from nlgauge.perturb.aspects.clauses import children
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, check_share, edited
+from nlgauge.perturb.aspects.clauses import SUBJECTS
+from nlgauge.perturb.base import Edit, Kind, Outcome, PerturbationOfShare, one_way
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.parser import Token
-from nlgauge.perturb.resources.word_forms import begins_with_vowel, in_form_of, inflected, replaced, with_capitals_of
+from nlgauge.perturb.resources.word_forms import (
+    article_of,
+    forms_like,
+    in_form_of,
+    inflected,
+    replaced,
+    with_capitals_of,
+)
 from nlgauge.perturb.resources.word_tables import table, word_pairs, word_sets
-from nlgauge.perturb.resources.wordnet import CLASSES, WordClass, load_wordnet
+from nlgauge.perturb.resources.wordnet import CLASSES, WordClass, is_common_word, load_wordnet
 from nlgauge.perturb.story import Story
 
 _WORDS = word_sets("consistency")
 _TO_SOME = {"any": "some", "anything": "something", "anyone": "someone", "anybody": "somebody", "anywhere": "somewhere"}
 _INSTEAD = {"nobody": "somebody", "nothing": "something", "nowhere": "somewhere", "rarely": "often", "seldom": "often"}
 _FULL = {"ca": "can", "wo": "will", "sha": "shall"}
-_FINITE = {"VBD": "did", "VBZ": "does", "VBP": "do"}
+_TENSES = {"did": "VBD", "does": "VBZ", "do": "VBP"}
+_FINITE = {tag: word for word, tag in _TENSES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Consistency(Perturbation):
+class Consistency(PerturbationOfShare):
     """In a share of the sentences, a word becomes its antonym, or a negation is added or removed."""
 
     name: ClassVar[str] = "consistency"
     kind: ClassVar[Kind] = "coherence"
     paper: ClassVar[str] = "OpenMEVA (Guan et al. 2021), Table 1"
     parses: ClassVar[bool] = True
+    uses_wordnet: ClassVar[bool] = True
 
     share: float = option(0.2, "Share of the sentences that are changed.")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("consistency:share", self.share)
-
-    def prepare(self) -> None:
-        """Raise an error without the parser or WordNet."""
-        super().prepare()
-        load_wordnet()
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
         """Draw the technique, then sentences to which it applies, then one way for each.
@@ -54,27 +54,25 @@ class Consistency(Perturbation):
         Sentences that share a word with another one are preferred, since their content is repeated or presupposed; the
         last sentence comes last. In a sentence, words joined to others by "and" come last.
         """
-        techniques: list[tuple[str, Callable[[Story, Token], list[list[Edit]]]]]
-        techniques = [("antonym", antonyms), ("negation", negations)]
-        draw.shuffle(techniques)
-        taken_up, last = _repeated(story), len(story.sentences) - 1
-        for rule, ways_of in techniques:
+
+        def edits(ways_of: Callable[[Story, Token], list[list[Edit]]]) -> list[Edit]:
             ways: dict[int, list[list[Edit]]] = {}
             for token in sorted(story.tokens, key=_is_added):
                 if (found := ways_of(story, token)) and not (_is_added(token) and token.sentence in ways):
                     ways.setdefault(token.sentence, []).extend(found)
-            if ways:
-                count = min(len(ways), max(1, round(self.share * len(story.sentences))))
-                chosen: list[int] = []
-                for tier in (taken_up - {last}, set(ways) - {last}, {last}):
-                    left = sorted(number for number in ways if number in tier and number not in chosen)
-                    chosen += draw.sample(left, min(len(left), count - len(chosen)))
-                return edited(story.text, [edit for number in chosen for edit in draw.choice(ways[number])], rule)
-        return Unchanged("no word has an antonym that fits, and no sentence can be negated")
+            count = min(len(ways), max(1, round(self.share * len(story.sentences))))
+            last, chosen = len(story.sentences) - 1, list[int]()
+            for tier in (_repeated(story) - {last}, set(ways) - {last}, {last}):
+                left = sorted(number for number in ways if number in tier and number not in chosen)
+                chosen += draw.sample(left, min(len(left), count - len(chosen)))
+            return [edit for number in chosen for edit in draw.choice(ways[number])]
+
+        ways = (("antonym", lambda: edits(_antonyms)), ("negation", lambda: edits(_negations)))
+        return one_way(story, draw, ways, "no word has an antonym that fits, and no sentence can be negated")
 
     def coherent(self, story: Story) -> bool:
         """Whether a story has a negated word."""
-        return any(is_negated(token) for token in story.tokens)
+        return any(map(_is_negated, story.tokens))
 
 
 def _is_added(token: Token) -> bool:
@@ -86,35 +84,26 @@ def _repeated(story: Story) -> set[int]:
     """The sentences with a noun, a verb or an adjective that occurs in another sentence, too."""
     places: dict[str, set[int]] = {}
     for token in story.tokens:
-        if token.pos in ("NOUN", "VERB", "ADJ") and token.lemma.lower() not in _WORDS["everywhere"]:
-            places.setdefault(token.lemma.lower(), set()).add(token.sentence)
+        if token.pos in ("NOUN", "VERB", "ADJ") and token.base not in _WORDS["everywhere"]:
+            places.setdefault(token.base, set()).add(token.sentence)
     return {number for found in places.values() if len(found) > 1 for number in found}
 
 
-@lru_cache(maxsize=1)
-def negated_words() -> tuple[frozenset[str], dict[WordClass, Mapping[str, str]]]:
-    """The table of negated words (paper 4, Table 12): function words; by class, words with a prefix and without."""
-    tables = table("negated")
-    return frozenset(tables["words"]), {word_class: tables[word_class] for word_class in CLASSES.values()}
-
-
-def is_negated(token: Token) -> bool:
-    """Whether a token is a negated word."""
-    words, prefixed = negated_words()
-    return token.text.lower().replace("’", "'") in words or any(
-        token.lemma.lower() in by_class or token.text.lower() in by_class for by_class in prefixed.values()
+def _is_negated(token: Token) -> bool:
+    """Whether a token is a negated word (paper 4, Table 12): a function word, or one with a prefix."""
+    known = table("negated")
+    prefixed = (known[word_class] for word_class in CLASSES.values())
+    return token.word.replace("’", "'") in known["words"] or any(
+        token.base in by_class or token.word in by_class for by_class in prefixed
     )
 
 
-def antonyms(story: Story, token: Token) -> list[list[Edit]]:
+def _antonyms(story: Story, token: Token) -> list[list[Edit]]:
     """The ways to put an antonym in a token's place."""
-    if token.pos not in CLASSES or not token.text.isalpha() or token.tag.startswith("NNP"):
+    if not is_common_word(token) or not _fits(story, token):
         return []
-    lemma, word_class = token.lemma.lower(), CLASSES[token.pos]
-    if not _fits(story, token):
-        return []
-    forms = (in_form_of(word, token) for word in _opposites(lemma, word_class))
-    return [replaced(story, token, form) for form in forms if form is not None]
+    opposites = _opposites(token.base, CLASSES[token.pos])
+    return [replaced(story, token, form) for form in forms_like(opposites, token)]
 
 
 @lru_cache(maxsize=20_000)
@@ -127,15 +116,13 @@ def _opposites(lemma: str, word_class: WordClass) -> tuple[str, ...]:
 
 def _fits(story: Story, token: Token) -> bool:
     """Whether an antonym has the same complements as a word: most need an object, and none takes a particle."""
-    below = children(story, token)
-    relations = {child.relation for child in below}
-    lemma = token.lemma.lower()
+    relations, lemma = story.relations(token), token.base
     if token.pos == "VERB":
         if relations & {"prt", "dative"} or token.relation == "amod":
             return False
         if lemma in _WORDS["needs_object"] and not relations & {"dobj", "nsubjpass"}:
             return False
-        if lemma == "like" and any(child.text.lower() in _WORDS["leaves_same"] for child in below):
+        if lemma == "like" and any(child.word in _WORDS["leaves_same"] for child in story.children(token)):
             return False
         if lemma == "manage":
             return "xcomp" in relations
@@ -147,20 +134,17 @@ def _fits(story: Story, token: Token) -> bool:
     return not ((lemma == "tired" and "prep" in relations) or (lemma == "afraid" and "ccomp" in relations))
 
 
-def negations(story: Story, token: Token) -> list[list[Edit]]:
+def _negations(story: Story, token: Token) -> list[list[Edit]]:
     """The ways to remove a negation token, or to negate a verb token."""
-    if is_negated(token):
-        return _without(story, token)
-    return _negated_verb(story, token)
+    return _without(story, token) if _is_negated(token) else _negated_verb(story, token)
 
 
 def _without(story: Story, token: Token) -> list[list[Edit]]:
     """The ways to remove a negation token."""
-    word = token.text.lower().replace("’", "'")
-    first = token.place == 0 or story.tokens[token.place - 1].sentence != token.sentence
+    word = token.word.replace("’", "'")
     after = [one for one in story.tokens_of(token.sentence) if one.place > token.place]
-    following = after[0].text.lower() if after else ""
-    spoilt = any(one.text.lower() in _WORDS["spoils_removal"] for one in after)
+    following = story.word_at(token, 1)
+    spoilt = any(one.word in _WORDS["spoils_removal"] for one in after)
     if word in ("no", "none", *_INSTEAD) and (spoilt and following != "longer"):
         return []
     if word in _INSTEAD and following != "else":
@@ -170,69 +154,48 @@ def _without(story: Story, token: Token) -> list[list[Edit]]:
     if word == "none":
         return [[Edit(token.start, token.end, with_capitals_of("some", token.text))]] if following == "of" else []
     if word in _WORDS["not"] or word in ("never", "hardly", "barely", "scarcely"):
-        if first or spoilt:
+        if spoilt or not story.word_at(token, -1):
             return []
-        some = [
-            Edit(one.start, one.end, with_capitals_of(_TO_SOME[one.text.lower()], one.text))
-            for one in after
-            if one.text.lower() in _TO_SOME
-        ]
+        any_words = [one for one in after if one.word in _TO_SOME]
+        some = [Edit(one.start, one.end, with_capitals_of(_TO_SOME[one.word], one.text)) for one in any_words]
         main = _without_not(story, token) if word in _WORDS["not"] else [_removed(story, token)]
         return [[*main, *some]] if main else []
-    _, prefixed = negated_words()
-    plain = prefixed.get(CLASSES.get(token.pos, "noun"), {}).get(token.lemma.lower())
-    form = None if plain is None or token.pos not in CLASSES else in_form_of(plain, token)
+    plain = table("negated")[CLASSES[token.pos]].get(token.base) if token.pos in CLASSES else None
+    form = None if plain is None else in_form_of(plain, token)
     return [] if form is None else [replaced(story, token, form)]
 
 
 def _without_no(story: Story, token: Token, after: list[Token]) -> list[list[Edit]]:
     """The opposite of "no": "someone" for "no one", "still" for "no longer", "some money", "an answer"."""
-    if not after or (token.relation != "det" and after[0].text.lower() != "longer"):
+    if not after or (token.relation != "det" and after[0].word != "longer"):
         return []
-    noun, following = story.tokens[token.head], after[0].text.lower()
+    noun, following = story.head(token), after[0].word
     if following in ("one", "longer"):
         new = "someone" if following == "one" else "still"
         return [[Edit(token.start, after[0].end, with_capitals_of(new, token.text[:1]))]]
-    if (
-        noun.place <= token.place
-        or noun.lemma in ("matter", "doubt", "wonder", "time", "avail", "problem")
-        or "NNP" in noun.tag
-    ):
+    is_idiom = noun.lemma in ("matter", "doubt", "wonder", "time", "avail", "problem")
+    if is_idiom or noun.place <= token.place or "NNP" in noun.tag:
         return []
     some = noun.tag == "NNS" or noun.lemma in _WORDS["mass"]
-    new = "some" if some else "an" if begins_with_vowel(after[0].text) else "a"
+    new = "some" if some else article_of(after[0].text)
     return [[Edit(token.start, token.end, with_capitals_of(new, token.text[:1]))]]
 
 
 def _without_not(story: Story, token: Token) -> list[Edit]:
     """Edits that remove "not", and "did" with it if the verb can carry the tense."""
-    before = story.tokens[token.place - 1]
-    verb = story.tokens[token.head]
-    if before.text.lower() in ("do", "does", "did") and before.relation == "aux" and before.head == token.head:
-        if verb.tag != "VB" or verb.place < token.place or not _has_subject_before(story, verb, before):
+    before, verb = story.tokens[token.place - 1], story.head(token)
+    if before.word in _TENSES and before.relation == "aux" and before.head == token.head:
+        subjects = [child for child in story.children(verb) if child.relation in SUBJECTS]
+        has_subject = any(child.place < before.place for child in subjects)
+        form = inflected(verb.base, _TENSES[before.word])
+        if verb.tag != "VB" or verb.place < token.place or not has_subject or form is None:
             return []
-        tag = {"do": "VBP", "does": "VBZ", "did": "VBD"}[before.text.lower()]
-        form = inflected(verb.lemma.lower(), tag)
-        if form is None:
-            return []
-        following = story.tokens[token.place + 1]
-        return [
-            Edit(before.start, following.start, ""),
-            Edit(verb.start, verb.end, with_capitals_of(form, verb.text)),
-        ]
-    if before.text.lower() in _FULL:
-        return [Edit(before.start, token.end, with_capitals_of(_FULL[before.text.lower()], before.text))]
-    to_follows = story.tokens[token.place + 1].tag == "TO" if token.place + 1 < len(story.tokens) else False
-    if before.pos != "AUX" and not to_follows:
-        return []
-    return [_removed(story, token)]
-
-
-def _has_subject_before(story: Story, verb: Token, place: Token) -> bool:
-    return any(
-        child.relation in ("nsubj", "nsubjpass", "expl") and child.place < place.place
-        for child in children(story, verb)
-    )
+        without = Edit(before.start, story.tokens[token.place + 1].start, "")
+        return [without, Edit(verb.start, verb.end, with_capitals_of(form, verb.text))]
+    if before.word in _FULL:
+        return [Edit(before.start, token.end, with_capitals_of(_FULL[before.word], before.text))]
+    to_follows = any(one.tag == "TO" for one in story.tokens[token.place + 1 : token.place + 2])
+    return [_removed(story, token)] if before.pos == "AUX" or to_follows else []
 
 
 def _removed(story: Story, token: Token) -> Edit:
@@ -246,30 +209,27 @@ def _removed(story: Story, token: Token) -> Edit:
 def _negated_verb(story: Story, token: Token) -> list[list[Edit]]:
     """A sentence with the verb that a token is negated: "not" after its auxiliary, before "to", or with "did"."""
     sentence = story.tokens_of(token.sentence)
-    below = children(story, token)
+    below = story.children(token)
     if token.pos not in ("VERB", "AUX") or sentence[-1].text == "?":
         return []
-    words = {one.text.lower() for one in below} | {
-        one.text.lower() for one in sentence if abs(one.place - token.place) < 3
-    }
-    if words & _WORDS["spoils_insertion"] or token.relation not in ("ROOT", "conj"):
+    near = [one for one in sentence if one.head == token.place or abs(one.place - token.place) < 3]
+    if _WORDS["spoils_insertion"] & {one.word for one in near} or token.relation not in ("ROOT", "conj"):
         return []
-    if token.lemma.lower() in _WORDS["choices"]:
+    if token.base in _WORDS["choices"]:
         clause = next((child for child in below if child.relation == "xcomp"), None)
-        marker = next((one for one in children(story, clause) if one.tag == "TO"), None) if clause else None
+        marker = next((one for one in story.children(clause) if one.tag == "TO"), None) if clause else None
         if marker is not None:
             return [[Edit(marker.start, marker.start, "not ")]]
     auxiliaries = [child for child in below if child.relation in ("aux", "auxpass") and child.place < token.place]
-    if any(one.pos != "AUX" or one.lemma == "get" for one in auxiliaries) or (
-        token.lemma.lower() in _WORDS["saying"] and '"' in story.sentence(token.sentence)
-    ):
+    is_speech = token.base in _WORDS["saying"] and '"' in story.sentence(token.sentence)
+    if is_speech or any(one.pos != "AUX" or one.lemma == "get" for one in auxiliaries):
         return []
     first = auxiliaries[0] if auxiliaries else token
-    subject = next((one for one in below if one.relation in ("nsubj", "nsubjpass", "expl")), None)
+    subject = next((one for one in below if one.relation in SUBJECTS), None)
     if (subject is None and token.relation != "conj") or (subject is not None and subject.place > first.place):
         return []
-    if auxiliaries or token.lemma.lower() == "be":
-        text = first.text.lower()
+    if auxiliaries or token.base == "be":
+        text = first.word
         if (text.startswith(("'", "’")) and text not in _WORDS["short_be"]) or first.tag in ("VB", "VBN", "VBG", "TO"):
             return []
         if text in ("'s", "’s") and token.tag == "VBN" and first.lemma != "be":
@@ -278,16 +238,12 @@ def _negated_verb(story: Story, token: Token) -> list[list[Edit]]:
     before = story.tokens[token.place - 1] if token.place else token
     if token.tag not in _FINITE or before.tag in ("RB", "RP", "IN") or _shared(story, token):
         return []
-    base = inflected(token.lemma.lower(), "VB")
+    base = inflected(token.base, "VB")
     new = None if base is None else f"{_FINITE[token.tag]} not {base}"
     return [] if new is None else [[Edit(token.start, token.end, with_capitals_of(new, token.text))]]
 
 
 def _shared(story: Story, token: Token) -> bool:
     """Whether a verb after "and" has the same subject: it would fall under the negation, or not."""
-    return any(
-        child.relation == "conj"
-        and child.pos in ("VERB", "AUX")
-        and not any(one.relation in ("nsubj", "nsubjpass") for one in children(story, child))
-        for child in children(story, token)
-    )
+    joined = [child for child in story.children(token) if child.relation == "conj" and child.pos in ("VERB", "AUX")]
+    return any(not story.relations(child) & {"nsubj", "nsubjpass"} for child in joined)

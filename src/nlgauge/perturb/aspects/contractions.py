@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from nlgauge.configured import option
 from nlgauge.perturb.aspects.punctuation import NOMINATIVES, PlainToken, pieces_of
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
+from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, one_way
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.word_forms import with_capitals_of
 from nlgauge.perturb.resources.word_tables import word_sets
@@ -20,11 +20,15 @@ from nlgauge.text.words import PARTICIPLES
 Way = Literal["both", "expand", "contract"]
 _TOKENISED = re.compile(r"\w [.,!?](?:\s|$)")
 _SPLIT = re.compile(r"(?P<stem>[a-z]+?)(?P<ending>n't|'(?:m|re|ve|ll|d|s))")
-
-
 _WORDS = word_sets("contractions")
 _IRREGULAR = {"ca": "can", "wo": "will"}
 _PRONOUNS = NOMINATIVES | {"you", "it"}
+_FULL = {  # endings that stand for one word only, and the words that they follow
+    "'m": ("am", {"i"}),
+    "'re": ("are", _WORDS["plural"]),
+    "'ve": ("have", {"i", "you", "we", "they", "would", "could", "should", "might", "must"}),
+    "'ll": ("will", _PRONOUNS),
+}
 _NOT_BEFORE = _WORDS["question_words"] | _WORDS["others_not_before"]
 _COMPLEMENTS = _WORDS["determiners"] | _WORDS["adjectives"] | {"so", "very", "not"}
 _PERFECT = PARTICIPLES - _WORDS["same_as_base"]
@@ -47,14 +51,14 @@ class Contractions(Perturbation):
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
         """Change one or more places, all of them the same way."""
         sentences = pieces_of(story)
-        ways = ["expand", "contract"] if self.way == "both" else [self.way]
-        draw.shuffle(ways)
-        for way in ways:
-            find = _expansions if way == "expand" else _contractions
+
+        def edits(find: Callable[[str, Sequence[PlainToken]], Iterator[Edit]]) -> list[Edit]:
             found = [edit for pieces in sentences for edit in find(story.text, pieces)]
-            if found:
-                return edited(story.text, draw.sample(found, draw.randint(1, len(found))), way)
-        return Unchanged("nothing that could be contracted or written in full")
+            return draw.sample(found, draw.randint(1, len(found))) if found else []
+
+        ways = {"expand": lambda: edits(_expansions), "contract": lambda: edits(_contractions)}
+        wanted = [(way, found) for way, found in ways.items() if self.way in ("both", way)]
+        return one_way(story, draw, wanted, "nothing that could be contracted or written in full")
 
 
 def _expansions(text: str, pieces: Sequence[PlainToken]) -> Iterator[Edit]:
@@ -85,59 +89,44 @@ def _expansions(text: str, pieces: Sequence[PlainToken]) -> Iterator[Edit]:
 
 def _in_full(pieces: Sequence[PlainToken], first: int, last: int, stem: str, ending: str) -> str | None:
     """The full form of an ending after a word; None if it is ambiguous or ungrammatical."""
-    following = [piece.word if piece.is_word else "" for piece in pieces[last + 1 : last + 4]] + ["", "", ""]
-    before = pieces[first - 1].word if first else ""
     if ending == "n't":
         return "not" if _is_plain_negation(pieces, first, last, stem) else None
-    if ending == "'m":
-        return "am" if stem == "i" else None
-    if ending == "'re":
-        return "are" if stem in _WORDS["plural"] else None
-    if ending == "'ve":
-        return "have" if stem in ("i", "you", "we", "they", "would", "could", "should", "might", "must") else None
-    if ending == "'ll":
-        return "will" if stem in _PRONOUNS else None
-    if before.endswith("'s") or (following[0] in ("", "'ve")):
+    if ending in _FULL:
+        full, stems = _FULL[ending]
+        return full if stem in stems else None
+    following = [*(piece.word if piece.is_word else "" for piece in pieces[last + 1 : last + 4]), "", "", ""]
+    before = pieces[first - 1].word if first else ""
+    if before.endswith("'s") or following[0] in ("", "'ve"):
         return None
-    if ending == "'d":
-        return _had_or_would(following) if stem in _PRONOUNS else None
-    return _is_or_has(stem, following)
+    return _had_or_would(stem, following) if ending == "'d" else _is_or_has(stem, following)
 
 
 def _is_plain_negation(pieces: Sequence[PlainToken], first: int, last: int, stem: str) -> bool:
     """Whether "not" can follow the verb: not in a question, where the subject is between them."""
     if stem not in _WORDS["negated"] and stem not in _IRREGULAR:
         return False
-    following = pieces[last + 1] if last + 1 < len(pieces) else None
+    following = next(iter(pieces[last + 1 : last + 2]), None)
     before = pieces[first - 1].word if first else ""
-    if following is not None and following.word in NOMINATIVES:
-        return False
-    if (
-        before in _WORDS["question_words"]
-        and following is not None
-        and following.word in _PRONOUNS | _WORDS["other_subjects"]
-    ):
+    has_subject = following is not None and following.word in _PRONOUNS | _WORDS["other_subjects"]
+    if (following and following.word in NOMINATIVES) or (has_subject and before in _WORDS["question_words"]):
         return False
     asks = any(piece.text == "?" for piece in pieces[-3:]) or before in ("why", "how", "where", "when")
     if asks and before not in _PRONOUNS:
         return False
     if first and pieces[first - 1].is_word:
         return True
-    commands = stem in ("do", "ca", "could", "did") and following is not None and not following.is_name
-    return commands and following is not None and following.word not in _PRONOUNS | _WORDS["other_subjects"]
+    can_command = stem in ("do", "ca", "could", "did") and not has_subject
+    return can_command and following is not None and not following.is_name
 
 
-def _had_or_would(following: Sequence[str]) -> str | None:
-    """The full form of "'d": "had" before a participle, "would" before a verb's plain form."""
-    words = [word for word in following if word not in _WORDS["adverbs"]]
-    verb = words[0] if words else ""
-    if verb == "better":
+def _had_or_would(stem: str, following: Sequence[str]) -> str | None:
+    """The full form of "'d" after a pronoun: "had" before a participle, "would" before a verb's plain form."""
+    verb = next((word for word in following if word not in _WORDS["adverbs"]), "")
+    if stem not in _PRONOUNS:
+        return None
+    if verb == "better" or (verb not in ("rather", "like", "love") and _is_participle(verb)):
         return "had"
-    if verb in ("rather", "like", "love"):
-        return "would"
-    if _is_participle(verb):
-        return "had"
-    return "would" if verb in _WORDS["bases"] else None
+    return "would" if verb in _WORDS["bases"] | {"rather", "like", "love"} else None
 
 
 def _is_or_has(stem: str, following: Sequence[str]) -> str | None:
@@ -147,9 +136,7 @@ def _is_or_has(stem: str, following: Sequence[str]) -> str | None:
     word = next((word for word in following if word not in _WORDS["adverbs"]), "")
     if word in ("been", "had"):
         return "has"
-    if _is_complement(word):
-        return "is"
-    return None
+    return "is" if _is_complement(word) else None
 
 
 def _is_complement(word: str) -> bool:
@@ -215,28 +202,21 @@ def _ending(pieces: Sequence[PlainToken], place: int) -> str | None:
     subject, verb = pieces[place].word, pieces[place + 1].word
     before = pieces[place - 1].word if place else ""
     following = [piece.word if piece.is_word else "" for piece in pieces[place + 2 : place + 6]] + [""] * 4
-    if before in _NOT_BEFORE or (
-        pieces[place + 1].text.isupper() and len(verb) > 1 and not pieces[place].text.isupper()
-    ):
+    stressed = pieces[place + 1].text.isupper() and len(verb) > 1 and not pieces[place].text.isupper()
+    if stressed or before in _NOT_BEFORE:
         return None
     first, *rest = following
     if subject in ("there", "that") and (place or verb != "is" or first not in _WORDS["determiners"] | {"no"}):
         return None
     if verb in ("am", "is", "are"):
-        fits = {
-            "am": subject == "i",
-            "is": subject in _WORDS["singular"] | {"there", "that"},
-            "are": subject in _WORDS["plural"],
-        }[verb]
+        fits = subject in {"am": {"i"}, "is": _WORDS["singular"] | {"there", "that"}, "are": _WORDS["plural"]}[verb]
         real = next((word for word in following if word not in _WORDS["adverbs"] - {"not"}), "")
         good = _is_complement(real) and (real not in ("not", "so", "very") or bool(rest[0]))
         return {"am": "'m", "is": "'s", "are": "'re"}[verb] if fits and good else None
     if subject not in _PRONOUNS or first == "not":
         return None
-    real, after = next(
-        ((word, next_word) for word, next_word in zip(following, rest, strict=False) if word not in _WORDS["adverbs"]),
-        ("", ""),
-    )
+    pairs = zip(following, rest, strict=False)
+    real, after = next(((word, later) for word, later in pairs if word not in _WORDS["adverbs"]), ("", ""))
     if verb in ("will", "would"):
         known = _WORDS["bases"] | _WORDS["same_as_base"] if verb == "will" else _WORDS["bases"]
         return {"will": "'ll", "would": "'d"}[verb] if real in known - {"have"} else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
+from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, drawn, one_way
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.word_tables import word_sets
 from nlgauge.perturb.story import Story
@@ -36,16 +36,15 @@ class LexicalRepetition(Perturbation):
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002
         """One repetition."""
-        ways = {"4-gram": list(_phrases(story)), "sentence": list(_sentences(story))}
-        names = sorted(ways)
-        draw.shuffle(names)
-        for name in names:
-            if ways[name]:
-                return edited(story.text, [draw.choice(ways[name])], name)
-        return Unchanged("no sentence of at least three words, and no four words that make a phrase")
+        ways = (
+            ("4-gram", lambda: drawn(draw, list(_phrases(story)))),
+            ("sentence", lambda: drawn(draw, list(_sentences(story)))),
+        )
+        reason = "no sentence of at least three words, and no four words that make a phrase"
+        return one_way(story, draw, ways, reason)
 
 
-def _phrases(story: Story) -> Iterator[Edit]:
+def _phrases(story: Story) -> Iterator[list[Edit]]:
     for first, last in story.sentences:
         words = list(_WORD.finditer(story.text, first, last))
         lower = [word[0].lower() for word in words]
@@ -54,7 +53,8 @@ def _phrases(story: Story) -> Iterator[Edit]:
             gram = story.text[chosen[0].start() : chosen[-1].end()]
             if re.fullmatch(r"(?:[\w'’\-\[\]]|\s)+", gram) and _is_phrase(story, words, lower, place):
                 again = gram if place or gram.isupper() else gram[:1].lower() + gram[1:]
-                yield Edit(chosen[-1].end(), chosen[-1].end(), f" {'AND' if gram.isupper() else 'and'} {again}")
+                new = f" {'AND' if gram.isupper() else 'and'} {again}"
+                yield [Edit(chosen[-1].end(), chosen[-1].end(), new)]
 
 
 def _is_phrase(story: Story, words: list[re.Match[str]], lower: list[str], place: int) -> bool:
@@ -89,10 +89,10 @@ def _begins_well(words: list[re.Match[str]], lower: list[str], place: int) -> bo
     return is_name and (word.endswith("ed") or word in _PASTS or word in AUXILIARIES)
 
 
-def _sentences(story: Story) -> Iterator[Edit]:
+def _sentences(story: Story) -> Iterator[list[Edit]]:
     for number, (_, last) in enumerate(story.sentences):
         sentence = story.sentence(number)
         if len(_WORD.findall(sentence)) < _FEWEST_WORDS or sentence.count('"') % 2 or sentence[-1].isalnum():
             continue
         following = story.sentences[number + 1][0] if number + 1 < len(story.sentences) else last
-        yield Edit(last, last, (story.text[last:following] or " ") + sentence)
+        yield [Edit(last, last, (story.text[last:following] or " ") + sentence)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,6 +24,8 @@ class Paraphrasing(Perturbation):
     `translator` is `phrases`, `apertium` or `models:forward=NAME;back=NAME`.
     """
 
+    spares_last: ClassVar[bool] = False
+
     translator: str = option("phrases", "phrases, apertium, or models:forward=NAME;back=NAME.")
     mover: float = option(0.4, "A paraphrase has a MoverScore above this with its sentence.")
     bleu: float = option(0.6, "A paraphrase has a BLEU-1 below this with its sentence.")
@@ -42,19 +45,27 @@ class Paraphrasing(Perturbation):
 
     def warm(self, stories: Sequence[Story]) -> None:
         """Find the paraphrases of all sentences at once."""
-        self.paraphraser.find(
-            sorted({story.sentence(number) for story in stories for number in range(len(story.sentences))})
-        )
+        self.paraphraser.find(sorted({line for story in stories for line in story.lines}))
 
     @property
     def signature(self) -> Signature:
         """The signature, with everything that paraphrases depend on."""
         return super().signature.with_facts(self.paraphraser.facts())
 
-    def candidates(self, story: Story, last: int) -> list[tuple[int, str]]:
-        """The sentences before number `last` that have a paraphrase, with the paraphrase."""
-        found = self.paraphraser.find(story.sentence(number) for number in range(last))
-        return [(number, found[line]) for number in range(last) if (line := story.sentence(number)) in found]
+    def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - unused here
+        """Use one of the sentences that have a paraphrase."""
+        spans = story.sentences[:-1] if self.spares_last else story.sentences
+        lines = story.lines[: len(spans)]
+        known = self.paraphraser.find(lines)
+        found = [(span, known[line]) for span, line in zip(spans, lines, strict=True) if line in known]
+        if not found:
+            sentence = "no sentence but the last" if self.spares_last else "no sentence"
+            return Unchanged(f"{sentence} has a paraphrase that is near in meaning and far in words")
+        return edited(story.text, [self.put(*draw.choice(found))], self.paraphraser.translator.name)
+
+    @abstractmethod
+    def put(self, span: tuple[int, int], paraphrase: str) -> Edit:
+        """The edit that puts the paraphrase of a sentence into the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +76,11 @@ class SemanticRepetition(Paraphrasing):
     kind: ClassVar[Kind] = "coherence"
     paper: ClassVar[str] = "OpenMEVA, Table 1"
 
-    def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - unused here
-        """Repeat one of the sentences that have a paraphrase."""
-        found = self.candidates(story, len(story.sentences) - 1)
-        if not found:
-            return Unchanged("no sentence but the last has a paraphrase that is near in meaning and far in words")
-        number, paraphrase = draw.choice(found)
-        end = story.sentences[number][1]
-        return edited(story.text, [Edit(end, end, f" {paraphrase}")], self.paraphraser.translator.name)
+    spares_last: ClassVar[bool] = True
+
+    def put(self, span: tuple[int, int], paraphrase: str) -> Edit:
+        """After the sentence."""
+        return Edit(span[1], span[1], f" {paraphrase}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +91,6 @@ class Paraphrases(Paraphrasing):
     kind: ClassVar[Kind] = "robustness"
     paper: ClassVar[str] = "OpenMEVA, Table 2"
 
-    def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - unused here
-        """Replace one of the sentences that have a paraphrase."""
-        found = self.candidates(story, len(story.sentences))
-        if not found:
-            return Unchanged("no sentence has a paraphrase that is near in meaning and far in words")
-        number, paraphrase = draw.choice(found)
-        return edited(story.text, [Edit(*story.sentences[number], paraphrase)], self.paraphraser.translator.name)
+    def put(self, span: tuple[int, int], paraphrase: str) -> Edit:
+        """In place of the sentence."""
+        return Edit(*span, paraphrase)

@@ -75,14 +75,15 @@ class Punctuation(Perturbation):
     paper: ClassVar[str] = "Guan et al. 2021 (OpenMEVA), Table 2"
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
-        """Leave out one or more commas of one kind."""
+        """Leave out one or more commas of one kind; in tokenised text, with the space before."""
         found: dict[str, list[Edit]] = {rule: [] for rule in _RULES}
         for pieces in pieces_of(story):
             commas = _commas(story.text, pieces)
             for place in commas:
-                rule = next((rule for rule, fits in _RULES.items() if fits(pieces, commas, place)), None)
-                if rule is not None:
-                    found[rule].append(_without(story.text, pieces[place]))
+                if rule := next((rule for rule, fits in _RULES.items() if fits(pieces, commas, place)), None):
+                    comma = pieces[place]
+                    is_apart = story.text[comma.start - 1 : comma.start] == " "
+                    found[rule].append(Edit(comma.start - is_apart, comma.end, ""))
         usable = [rule for rule in _RULES if found[rule]]
         if not usable:
             return Unchanged("no comma that could be left out")
@@ -103,12 +104,6 @@ def _commas(text: str, pieces: Sequence[PlainToken]) -> list[int]:
     ]
 
 
-def _without(text: str, comma: PlainToken) -> Edit:
-    """Remove a comma, and the space before it if the text is tokenised."""
-    start = comma.start - 1 if text[comma.start - 1 : comma.start] == " " else comma.start
-    return Edit(start, comma.end, "")
-
-
 def _is_introductory(pieces: Sequence[PlainToken], commas: Sequence[int], place: int) -> bool:
     """Whether the first comma of a sentence ends an introduction, and a subject follows that cannot belong to it.
 
@@ -123,7 +118,7 @@ def _is_introductory(pieces: Sequence[PlainToken], commas: Sequence[int], place:
     words = [piece.word for piece in before]
     if words[0] in ("and", "but", "then", "so") and len(words) > 1:
         words = words[1:]
-    if words[0] in _WORDS["subordinators"] and len(words) >= _SHORTEST_CLAUSE and len(words) <= _LONGEST_CLAUSE:
+    if words[0] in _WORDS["subordinators"] and _SHORTEST_CLAUSE <= len(words) <= _LONGEST_CLAUSE:
         return following.word in NOMINATIVES and not _WORDS["conjunctions"] & set(words)
     if _NO_PHRASE & set(words[1:]):
         return False
@@ -135,24 +130,20 @@ def _is_introductory(pieces: Sequence[PlainToken], commas: Sequence[int], place:
     if len(words) > _LONGEST_PHRASE:
         return False
     is_time = words[0] in _WORDS["time_starts"] and words[-1] in _WORDS["times"]
-    return (
-        (is_time or words[0] in _WORDS["prepositions"]) and is_subject and before[-1].word not in _WORDS["prepositions"]
-    )
+    is_phrase = is_time or words[0] in _WORDS["prepositions"]
+    return is_phrase and is_subject and before[-1].word not in _WORDS["prepositions"]
 
 
 def _is_before_conjunction(pieces: Sequence[PlainToken], commas: Sequence[int], place: int) -> bool:
     """Whether a comma is between two clauses; other commas than an introduction's make it doubtful."""
-    if (
-        pieces[place + 1].word not in _WORDS["conjunctions"]
-        or not pieces[place + 2 : place + 3]
-        or not pieces[place + 2].is_word
-    ):
+    conjunction, *following = pieces[place + 1 : place + 3]
+    if conjunction.word not in _WORDS["conjunctions"] or not following or not following[0].is_word:
         return False
     earlier = [other for other in commas if other < place and not _is_introductory(pieces, commas, other)]
     later = [other for other in commas if other > place and pieces[other + 1].word not in _WORDS["conjunctions"]]
     start = max([other + 1 for other in commas if other < place], default=0)
     clause = pieces[start:place]
-    plain = all(piece.is_word or piece.text in "'\"“‘" for piece in pieces[start:place])
+    plain = all(piece.is_word or piece.text in "'\"“‘" for piece in clause)
     return not earlier and not later and plain and sum(piece.is_word for piece in clause) >= _SHORTEST_CLAUSE
 
 
@@ -165,11 +156,9 @@ def _is_in_list(pieces: Sequence[PlainToken], commas: Sequence[int], place: int)
         return False
     part, head = pieces[before[-1] + 1 : place], pieces[before[-1] - 1]
     last = pieces[place + 2]
-    if (
-        part[0].word in _NO_LIST_START
-        or head.word in _WORDS["relations"]
-        or _is_introductory(pieces, commas, before[-1])
-    ):
+    if part[0].word in _NO_LIST_START or head.word in _WORDS["relations"]:
+        return False
+    if _is_introductory(pieces, commas, before[-1]):
         return False
     if not last.is_word or last.word.partition("'")[0] in _SUBJECT_STARTS - {"the", "a", "an", "my"}:
         return False

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nlgauge.configured import option
 from nlgauge.perturb.aspects import clauses
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, check_share, edited
-from nlgauge.perturb.corpus import Corpus
+from nlgauge.perturb.base import Edit, Kind, Outcome, PerturbationOfShare, one_way
+from nlgauge.perturb.corpus import CLASSES, Corpus
 from nlgauge.perturb.resources.parser import Token
 from nlgauge.perturb.resources.word_forms import in_form_of, replaced
 from nlgauge.perturb.resources.word_tables import word_sets
@@ -32,7 +32,7 @@ _WORDS = word_sets("relatedness")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Relatedness(Perturbation):
+class Relatedness(PerturbationOfShare):
     """Put random words of other texts in place of a `share` of nouns and verbs, in the right form, or a sentence of
     another text in place of one; each half of the time.
 
@@ -52,10 +52,6 @@ class Relatedness(Perturbation):
     threshold: float = option(0.1, "Coherent stories have no two sentences with a MoverScore of this or more.")
     model: str = option("minilm", "Model of the MoverScore.")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share("relatedness:share", self.share)
-
     def relevant_options(self) -> Mapping[str, Any]:
         """The model with the hash of its weights."""
         from nlgauge.models.fetch import model_identity
@@ -64,13 +60,12 @@ class Relatedness(Perturbation):
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:
         """Several words, or one sentence."""
-        names = ["words", "sentence"]
-        draw.shuffle(names)
-        for name in names:
-            edits = self._words(story, draw, corpus) if name == "words" else _sentence(story, draw, corpus)
-            if edits:
-                return edited(story.text, edits, name)
-        return Unchanged("too few nouns and verbs to replace, and no sentence of another text to put in")
+        ways = (
+            ("words", lambda: self._words(story, draw, corpus)),
+            ("sentence", lambda: _sentence(story, draw, corpus)),
+        )
+        reason = "too few nouns and verbs to replace, and no sentence of another text to put in"
+        return one_way(story, draw, ways, reason)
 
     def prepare(self) -> None:
         """Raise an error without the parser or the model of MoverScore."""
@@ -111,83 +106,68 @@ class Relatedness(Perturbation):
         return found
 
     def _words(self, story: Story, draw: random.Random, corpus: Corpus) -> list[Edit]:
-        total = sum(token.pos in ("NOUN", "VERB") for token in story.tokens)
-        wanted = round(self.share * total)
-        if wanted < _FEWEST or not all(corpus.words.get(name) for name in ("NOUN", "VERB")):
+        wanted = round(self.share * sum(token.pos in CLASSES for token in story.tokens))
+        if wanted < _FEWEST or not all(corpus.words.get(name) for name in CLASSES):
             return []
         tables = {name: (list(found), list(accumulate(found.values()))) for name, found in corpus.words.items()}
         places = [token for token in story.tokens if _is_replaceable(story, token)]
         draw.shuffle(places)
-        known = {token.lemma.lower() for token in story.tokens}
-        edits: list[Edit] = []
-        changed = 0
+        known = {token.base for token in story.tokens}
+        changes: list[list[Edit]] = []
         for token in places:
-            if changed == wanted:
+            if len(changes) == wanted:
                 break
             lemma = _other_word(story, token, draw, known, *tables[token.pos])
-            form = in_form_of(lemma, token) if lemma else None
-            if form is not None:
-                edits += replaced(story, token, form)
-                changed += 1
-        return edits if changed >= _FEWEST else []
+            if lemma and (form := in_form_of(lemma, token)) is not None:
+                changes.append(replaced(story, token, form))
+        return [edit for edits in changes for edit in edits] if len(changes) >= _FEWEST else []
 
 
 def _pairs(story: Story) -> Iterator[tuple[str, str]]:
     """Pairs of sentences, those nearest to each other first."""
-    lines = [story.sentence(number) for number in range(len(story.sentences))]
+    lines = story.lines
     for gap in range(1, len(lines)):
         yield from zip(lines, lines[gap:], strict=False)
 
 
 def _is_replaceable(story: Story, token: Token) -> bool:
-    if not token.text.isalpha() or token.lemma.lower() in _WORDS["odd_nouns"]:
+    if not token.text.isalpha() or token.base in _WORDS["odd_nouns"]:
         return False
-    beside = clauses.children(story, token)
+    below = story.relations(token)
     if token.pos == "NOUN":
-        if token.relation not in _ROLES or any(child.relation == "compound" for child in beside):
+        if token.relation not in _ROLES or "compound" in below:
             return False
         return token.tag == "NNS" or (token.tag == "NN" and _article(story, token) != "")
-    if token.pos != "VERB" or token.lemma.lower() in _WORDS["light"] or token.relation in ("amod", "aux"):
+    if token.pos != "VERB" or token.base in _WORDS["light"] or token.relation in ("amod", "aux"):
         return False
-    return token.tag in ("VB", "VBD", "VBZ", "VBP") and not any(
-        child.relation in ("prt", "xcomp", "ccomp", "dative", "oprd", "acomp") for child in beside
-    )
+    complements = below & {"prt", "xcomp", "ccomp", "dative", "oprd", "acomp"}
+    return token.tag in ("VB", "VBD", "VBZ", "VBP") and not complements
 
 
 def _article(story: Story, token: Token) -> str:
     """The word before a noun's phrase that allows the singular."""
-    for child in clauses.children(story, token):
+    for child in story.children(token):
         if child.relation in ("det", "poss") and child.place < token.place:
-            word = child.text.lower()
-            return (
-                "a"
-                if word in ("a", "an")
-                else word
-                if child.relation == "poss" or word in _WORDS["any_article"]
-                else ""
-            )
+            if child.word in ("a", "an"):
+                return "a"
+            return child.word if child.relation == "poss" or child.word in _WORDS["any_article"] else ""
     return ""
 
 
 def _other_word(
     story: Story, token: Token, draw: random.Random, known: set[str], lemmas: Sequence[str], counts: Sequence[int]
 ) -> str | None:
-    takes_object = any(child.relation == "dobj" for child in clauses.children(story, token))
+    takes_object = "dobj" in story.relations(token)
+    is_counted = token.tag == "NNS" or _article(story, token) == "a"
     for _ in range(_TRIES):
         lemma = draw.choices(lemmas, cum_weights=counts)[0]
-        if lemma in known or len(lemma) < 3 or lemma in _WORDS["odd_nouns"] or not _VOWEL.search(lemma):
-            continue
-        if (
-            token.pos == "NOUN"
-            and lemma in _WORDS["uncounted"]
-            and (token.tag == "NNS" or _article(story, token) == "a")
-        ):
-            continue
-        if token.pos == "VERB" and (
-            lemma in _WORDS["no_object"] if takes_object else lemma not in _WORDS["without_object"]
-        ):
-            continue
-        return lemma
+        if token.pos == "VERB":
+            fits = lemma not in _WORDS["no_object"] if takes_object else lemma in _WORDS["without_object"]
+        else:
+            fits = not is_counted or lemma not in _WORDS["uncounted"]
+        is_odd = len(lemma) < 3 or lemma in _WORDS["odd_nouns"] or not _VOWEL.search(lemma)
+        if fits and not is_odd and lemma not in known:
+            return lemma
     return None
 
 

@@ -14,13 +14,12 @@ from typing import ClassVar
 
 from nlgauge.configured import option
 from nlgauge.errors import OptionError
-from nlgauge.perturb.aspects.clauses import children
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
+from nlgauge.perturb.base import Kind, Outcome, Perturbation, Unchanged, edited
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.parser import Token
-from nlgauge.perturb.resources.word_forms import in_form_of, replaced
+from nlgauge.perturb.resources.word_forms import forms_like, some_replaced
 from nlgauge.perturb.resources.word_tables import word_pairs, word_sets
-from nlgauge.perturb.resources.wordnet import CLASSES, WordClass, load_wordnet
+from nlgauge.perturb.resources.wordnet import CLASSES, WordClass, is_common_word, load_wordnet
 from nlgauge.perturb.story import Story
 
 _MEANT = 0.7  # the share of a word's tagged uses that its first sense must have
@@ -39,6 +38,7 @@ class Synonyms(Perturbation):
     kind: ClassVar[Kind] = "robustness"
     paper: ClassVar[str] = "OpenMEVA (Guan et al. 2021), Table 2"
     parses: ClassVar[bool] = True
+    uses_wordnet: ClassVar[bool] = True
 
     most: int = option(2, "Most words that are replaced.")
 
@@ -47,40 +47,27 @@ class Synonyms(Perturbation):
         if self.most < 1:
             raise OptionError(f"synonyms:most={self.most}; expected 1 or more words, such as 2")
 
-    def prepare(self) -> None:
-        """Raise an error without the parser or WordNet."""
-        super().prepare()
-        load_wordnet()
-
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
         """Draw words that have synonyms, then a synonym of each."""
-        words = {token.place: found for token in story.tokens if (found := substitutes(story, token))}
+        words = {token.place: found for token in story.tokens if (found := _substitutes(story, token))}
         if not words:
             return Unchanged("no word has a synonym that fits its place")
-        edits: list[Edit] = []
-        for place in draw.sample(list(words), min(self.most, len(words))):
-            new = draw.choice(words[place])
-            edits += replaced(story, story.tokens[place], new)
-        return edited(story.text, edits, "synonym")
+        return edited(story.text, some_replaced(story, draw, words, self.most), "synonym")
 
 
-def substitutes(story: Story, token: Token) -> list[str]:
+def _substitutes(story: Story, token: Token) -> list[str]:
     """The synonyms that may replace a token, in its form."""
-    lemma = token.lemma.lower()
-    if token.pos not in CLASSES or not token.text.isalpha() or token.tag.startswith("NNP") or lemma in _WORDS["stays"]:
+    if not is_common_word(token) or token.base in _WORDS["stays"] or token.tag in ("JJR", "JJS", "RBR", "RBS"):
         return []
-    if (token.pos == "VERB" and not _plain_verb(story, token)) or (
-        token.pos == "NOUN" and not _plain_noun(story, token)
-    ):
+    is_plain = {"VERB": _plain_verb, "NOUN": _plain_noun}.get(token.pos)
+    beside = story.tokens[max(0, token.place - 1) : token.place + 2]
+    if (is_plain and not is_plain(story, token)) or any(one.word == "as" for one in beside):
         return []
-    if token.tag in ("JJR", "JJS", "RBR", "RBS") or "as" in _neighbours(story, token):
-        return []
-    forms = (in_form_of(word, token) for word in same_meaning(lemma, CLASSES[token.pos]))
-    return [form for form in forms if form is not None and form.lower() != token.text.lower()]
+    return forms_like(_same_meaning(token.base, CLASSES[token.pos]), token)
 
 
 @lru_cache(maxsize=50_000)
-def same_meaning(lemma: str, word_class: WordClass) -> tuple[str, ...]:
+def _same_meaning(lemma: str, word_class: WordClass) -> tuple[str, ...]:
     """Synonyms of a word: trusted ones, and those by the first sense of both, if both mostly mean that."""
     known = load_wordnet().synonyms(lemma, word_class, senses=_ALL)
     trusted = (new for old, new in word_pairs("synonyms", "trusted")[word_class] if old == lemma)
@@ -95,12 +82,8 @@ def _by_first_sense(lemma: str, word_class: WordClass) -> tuple[str, ...]:
     sense = wordnet.senses(lemma, word_class)[0]
     found = []
     for number, word in enumerate(sense.words, 1):
-        if (
-            word == lemma
-            or number in sense.restricted
-            or word in _WORDS["refused"]
-            or not (word.isalpha() and word.islower())
-        ):
+        is_plain = word.isalpha() and word.islower() and number not in sense.restricted
+        if not is_plain or word == lemma or word in _WORDS["refused"]:
             continue
         theirs = wordnet.counts(word, word_class)
         first = wordnet.senses(word, word_class)[0].offset == sense.offset
@@ -111,14 +94,13 @@ def _by_first_sense(lemma: str, word_class: WordClass) -> tuple[str, ...]:
 
 def _plain_verb(story: Story, token: Token) -> bool:
     """A verb with an object or nothing after it: no particle, no clause and no second object, which synonyms lack."""
-    below = children(story, token)
-    relations = {child.relation for child in below}
-    lemma = token.lemma.lower()
+    below = story.children(token)
+    relations, lemma = story.relations(token), token.base
     if lemma in _WORDS["only_with_to"]:
         return "xcomp" in relations
     if lemma in _WORDS["with_to"]:
         return not relations & (_WORDS["complements"] - {"xcomp"})
-    if any(child.relation == "prep" and child.text.lower() in ("to", "for", "of", "up") for child in below):
+    if any(child.relation == "prep" and child.word in ("to", "for", "of", "up") for child in below):
         return False
     if lemma in _WORDS["with_object"] and not relations & {"dobj", "nsubjpass"}:
         return False
@@ -127,14 +109,7 @@ def _plain_verb(story: Story, token: Token) -> bool:
 
 def _plain_noun(story: Story, token: Token) -> bool:
     """A noun by itself, with an article or the like: neither part of a compound nor of a set phrase ("by chance")."""
-    if token.relation in ("compound", "npadvmod", "nmod"):
-        return False
-    below = {child.relation for child in children(story, token)}
-    if "compound" in below or "nmod" in below:
+    below = story.relations(token)
+    if token.relation in ("compound", "npadvmod", "nmod") or below & {"compound", "nmod"}:
         return False
     return token.tag == "NNS" or bool(below & {"det", "poss", "amod", "nummod"})
-
-
-def _neighbours(story: Story, token: Token) -> list[str]:
-    places = (token.place - 1, token.place + 1)
-    return [story.tokens[place].text.lower() for place in places if 0 <= place < len(story.tokens)]

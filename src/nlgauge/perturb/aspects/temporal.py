@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nlgauge.perturb.aspects import clauses
-from nlgauge.perturb.aspects.clauses import Clause
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, edited
+from nlgauge.perturb.aspects.clauses import Connection
+from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, drawn, one_way
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.parser import Token
 from nlgauge.perturb.resources.word_forms import with_capitals_of
@@ -38,98 +38,70 @@ class Temporal(Perturbation):
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002
         """One exchange or one substitution."""
-        bound, loose = _reorderings(story)
-        ways = [("antonym", _antonyms(story, draw)), ("reordering", bound)]
-        draw.shuffle(ways)
-        for name, found in [*ways, ("reordering", loose)]:
-            if found:
-                return edited(story.text, draw.choice(found), name)
-        return Unchanged("no clauses or sentences that a temporal word joins, and no temporal word with an opposite")
+        known = clauses.relation_table("temporal")
+        bound: list[list[Edit]] = []
+        loose: list[list[Edit]] = []
+        for one in clauses.connections(story, lambda first, end: _conjunctions(story, first, end)):
+            token = story.tokens[one.first]
+            if _is_sequence(story, token, one):
+                (loose if token.word in _ORDER else bound).append(clauses.exchanged(story, one.one, one.other))
+        loose += clauses.reordered_sentences(story, known.openers)
+        turned = [token for token in story.tokens if token.word in _ORDER and _orders_events(story, token)]
+        opposites = [[Edit(one.start, one.end, with_capitals_of(_ORDER[one.word], one.text))] for one in turned]
+        opposites += clauses.substitutions(story, known.substitutions, draw)
+        exchanges = bound if bound or opposites else loose
+        ways = (("antonym", lambda: drawn(draw, opposites)), ("reordering", lambda: drawn(draw, exchanges)))
+        reason = "no clauses or sentences that a temporal word joins, and no temporal word with an opposite"
+        return one_way(story, draw, ways, reason)
 
     def coherent(self, story: Story) -> bool:
         """Whether a temporal word of the table is there."""
         words = clauses.relation_table("temporal").words
-        return any(token.text.lower() in words for token in story.tokens)
+        return any(token.word in words for token in story.tokens)
 
 
-def _reorderings(story: Story) -> tuple[list[list[Edit]], list[list[Edit]]]:
-    """Exchanges of connected events, and of others, whose order may matter less."""
-    bound: list[list[Edit]] = []
-    loose: list[list[Edit]] = []
-    for word, one, other in _connected(story):
-        (loose if word in _ORDER else bound).append(clauses.exchanged(story, one, other))
-    return bound, loose + clauses.reordered_sentences(story, clauses.relation_table("temporal").openers)
+def _conjunctions(story: Story, first: int, end: int) -> Iterator[tuple[int, int]]:
+    for token in story.tokens[first:end]:
+        joins = token.word in _CONJUNCTIONS and token.relation in ("mark", "advmod")
+        if joins and story.head(token).relation not in ("relcl", "acl", "ccomp", "pcomp"):
+            yield token.place, token.place + 1
 
 
-def _antonyms(story: Story, draw: random.Random) -> list[list[Edit]]:
-    found = [
-        [Edit(token.start, token.end, with_capitals_of(_ORDER[token.text.lower()], token.text))]
-        for token in story.tokens
-        if token.text.lower() in _ORDER and _orders_events(story, token)
-    ]
-    return found + clauses.substitutions(story, clauses.relation_table("temporal").substitutions, draw)
-
-
-def _connected(story: Story) -> Iterator[tuple[str, Clause, Clause]]:
-    for number in range(len(story.sentences)):
-        places = clauses.sentence_range(story, number)
-        if places is None:
-            continue
-        joints = [
-            token
-            for token in story.tokens[slice(*places)]
-            if token.text.lower() in _CONJUNCTIONS
-            and token.relation in ("mark", "advmod")
-            and story.tokens[token.head].relation not in ("relcl", "acl", "ccomp", "pcomp")
-        ]
-        for token in joints if len(joints) == 1 else ():
-            pair = clauses.connected(story, places[0], token.place, token.place + 1, places[1])
-            if pair is not None and _is_sequence(story, token, *pair):
-                yield token.text.lower(), *pair
-
-
-def _is_sequence(story: Story, token: Token, one: Clause, other: Clause) -> bool:
+def _is_sequence(story: Story, token: Token, joint: Connection) -> bool:
     """Whether the order of two clauses matters: always except with "when", which can also introduce a state."""
-    if token.text.lower() != "when":
+    if token.word != "when":
         return True
-    if any(story.tokens[place].tag == "VBG" for place in (one.verb, other.verb)):
-        return False
-    inner, outer = (one, other) if one.first > token.place else (other, one)
-    return story.tokens[inner.verb].lemma not in _WORDS["states"] and not _is_lasting(story, story.tokens[outer.verb])
+    one, other = story.tokens[joint.one.verb], story.tokens[joint.other.verb]
+    inner, outer = (one, other) if joint.one.first > token.place else (other, one)
+    gerund = "VBG" in (one.tag, other.tag)
+    return not gerund and inner.lemma not in _WORDS["states"] and not _is_lasting(story, outer)
 
 
 def _is_lasting(story: Story, verb: Token) -> bool:
     """Whether a clause describes a state other than a feeling, so that exchanging the clauses changes nothing."""
     if verb.lemma != "be":
         return verb.lemma in _WORDS["states"]
-    return not any(
-        child.relation == "acomp" and child.text.lower() in _WORDS["feelings"]
-        for child in clauses.children(story, verb)
-    )
+    return not any(child.relation == "acomp" and child.word in _WORDS["feelings"] for child in story.children(verb))
 
 
 def _orders_events(story: Story, token: Token) -> bool:
     """Whether "before" or "after" is between events: before a clause, a gerund or a noun that names an event."""
-    before, after = clauses.word_at(story, token, -1), clauses.word_at(story, token, 1)
-    if not _WORDS["negated"].isdisjoint(one.text.lower() for one in story.tokens_of(token.sentence)):
+    before, after = story.word_at(token, -1), story.word_at(token, 1)
+    if not _WORDS["negated"].isdisjoint(one.word for one in story.tokens_of(token.sentence)):
         return False
     if before in _WORDS["other_senses"] or before == after or after in ("all", "long") or after in _WORDS["vague"]:
         return False
     if token.relation == "mark":
-        if story.tokens[token.head].lemma == "know":
-            return False
-        return any(child.relation in clauses.SUBJECTS for child in clauses.children(story, story.tokens[token.head]))
+        head = story.head(token)
+        return head.lemma != "know" and not story.relations(head).isdisjoint(clauses.SUBJECTS)
     events = table("temporal")["events"]
     return any(
         (child.relation == "pcomp" and child.tag == "VBG")
-        or (child.relation == "pobj" and child.lemma.lower() in events and not _is_measured(story, child))
-        for child in clauses.children(story, token)
+        or (child.relation == "pobj" and child.base in events and not _is_measured(story, child))
+        for child in story.children(token)
     )
 
 
 def _is_measured(story: Story, noun: Token) -> bool:
-    if noun.tag == "NNS":
-        return True
-    return any(
-        child.relation == "nummod" or child.text.lower() in _WORDS["vague"] for child in clauses.children(story, noun)
-    )
+    is_vague = any(child.relation == "nummod" or child.word in _WORDS["vague"] for child in story.children(noun))
+    return noun.tag == "NNS" or is_vague

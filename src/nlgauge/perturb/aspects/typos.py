@@ -10,7 +10,7 @@ from math import ceil
 from typing import ClassVar
 
 from nlgauge.configured import option
-from nlgauge.perturb.base import Edit, Kind, Outcome, Perturbation, Unchanged, check_share, edited
+from nlgauge.perturb.base import Edit, Kind, Outcome, PerturbationOfShare, Unchanged, edited
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.resources.word_tables import word_sets
 from nlgauge.perturb.story import Story
@@ -20,13 +20,11 @@ _WORD = re.compile(r"[\"“‘'(*_]*(?P<letters>[A-Za-zÀ-ÖØ-öø-ɏ]{4,})[.,!
 _HAS_LETTER = re.compile(r"[^\W\d_]")
 _SHORTEST_TO_DELETE = 5
 TECHNIQUES = {"swap": 50, "repeat": 25, "delete": 25}
-
-
 _REAL_WORDS = word_sets("typos")["real_words"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Typos(Perturbation):
+class Typos(PerturbationOfShare):
     """Misspell under 2% of words: half of the typos swap two neighbouring characters, the others repeat or drop one.
 
     A text of fewer words gets a single typo. Words have at least four letters and keep their first and last one; those
@@ -39,10 +37,6 @@ class Typos(Perturbation):
     kind: ClassVar[Kind] = "robustness"
     paper: ClassVar[str] = "Guan et al. 2021 (OpenMEVA), Table 2"
     filtered: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share(f"{self.name}:share", self.share)
 
     def perturb(self, story: Story, draw: random.Random, corpus: Corpus) -> Outcome:  # noqa: ARG002 - the contract
         """Misspell as many words as the share allows."""
@@ -57,8 +51,7 @@ class Typos(Perturbation):
         draw.shuffle(plain)
         draw.shuffle(others)
         waiting, usable = [*others, *plain], dict(TECHNIQUES)
-        edits: list[Edit] = []
-        rules: list[str] = []
+        edits, rules = list[Edit](), list[str]()
         while usable and len(edits) < max(1, ceil(round(self.share * len(chunks), 9)) - 1):
             rule = draw.choices(list(usable), list(usable.values()))[0]
             if (edit := _typo(waiting, rule, draw)) is None:
@@ -75,8 +68,8 @@ def _typo(waiting: list[tuple[int, str]], rule: str, draw: random.Random) -> Edi
     """A typo in the last of the waiting words that the technique misspells; that word is removed from the list."""
     for place in reversed(range(len(waiting))):
         start, word = waiting[place]
-        edits = [edit for edit in _edits(word, rule) if _applied(word, edit).lower() not in _REAL_WORDS]
-        if edits:
+        misspelled = ((edit, word[: edit.start] + edit.new + word[edit.end :]) for edit in _edits(word, rule))
+        if edits := [edit for edit, typed in misspelled if typed.lower() not in _REAL_WORDS]:
             del waiting[place]
             chosen = draw.choice(edits)
             return Edit(start + chosen.start, start + chosen.end, chosen.new)
@@ -93,7 +86,3 @@ def _edits(word: str, rule: str) -> Iterator[Edit]:
             yield Edit(place, place, letter)
         elif rule == "delete" and len(word) >= _SHORTEST_TO_DELETE:
             yield Edit(place, place + 1, "")
-
-
-def _applied(word: str, edit: Edit) -> str:
-    return word[: edit.start] + edit.new + word[edit.end :]

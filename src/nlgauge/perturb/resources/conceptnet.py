@@ -93,11 +93,8 @@ def _of_dump(line: str, name: str, number: int) -> Triple | None:
     """`/a/[...] TAB /r/Antonym TAB /c/en/hot/a TAB /c/en/cold TAB {...}`; None for other languages and links."""
     fields = line.split("\t")
     if len(fields) != 5 or not fields[1].startswith("/r/") or not fields[2].startswith("/c/"):
-        raise DataError(
-            f"'{line[:60]}'; expected five fields with tabs between: /a/..., /r/relation, /c/head, /c/tail, {{...}}",
-            file=name,
-            line=number,
-        )
+        expected = "five fields with tabs between: /a/..., /r/relation, /c/head, /c/tail, {...}"
+        raise DataError(f"'{line[:60]}'; expected {expected}", file=name, line=number)
     if not (fields[2].startswith(_ENGLISH) and fields[3].startswith(_ENGLISH)):
         return None
     head, tail = (part.removeprefix(_ENGLISH).split("/")[0].replace("_", " ") for part in fields[2:4])

@@ -7,17 +7,17 @@ an ordinary reader would write them, whatever their tokenisation; each distinct 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from nlgauge.configured import Configured
-from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import OptionError
+from nlgauge.perturb.base import Perturbed
 from nlgauge.perturb.resources.parser import readable
+from nlgauge.perturb.resources.remembered import digest, remembered
 from nlgauge.registry import Registry
 
 Judgement = Literal["grammatical", "ungrammatical", "unjudged"]
@@ -75,16 +75,20 @@ class Grammar(Configured, ABC):
     def verdicts(self, sentences: Sequence[str]) -> list[Judgement]:
         """One verdict per sentence; `unjudged` if a sentence cannot be judged, such as one that is too long."""
         written = [as_written(sentence) for sentence in sentences]
-        store = BlobStore(f"grammar-1-{_digest(str(self.signature)).hex()}")
-        keys = {text: _digest(text) for text in written}
-        known = store.get_many(sorted(set(keys.values())))
-        missing = [text for text, key in keys.items() if key not in known]
-        if missing:
-            judged = zip(missing, self.judge(missing), strict=True)
-            made = {keys[text]: bytes([_JUDGEMENTS.index(verdict)]) for text, verdict in judged}
-            store.put_many(made.items())
-            known |= made
-        return [_JUDGEMENTS[known[keys[text]][0]] for text in written]
+        store = f"grammar-1-{digest(str(self.signature)).hex()}"
+
+        def judged(texts: list[str]) -> list[bytes]:
+            return [bytes([_JUDGEMENTS.index(verdict)]) for verdict in self.judge(texts)]
+
+        return [_JUDGEMENTS[found[0]] for found in remembered(store, written, judged)]
+
+    def judge_changes(self, outcomes: Iterable[Perturbed]) -> list[Judgement]:
+        """The worst verdict on the changed sentences of each text."""
+        lines = [one.changed_sentences() for one in outcomes]
+        every = sorted({line for found in lines for line in found})
+        verdict = dict(zip(every, self.verdicts(every), strict=True))
+        worse = ("grammatical", "unjudged", "ungrammatical").index
+        return [max((verdict[line] for line in found), key=worse, default="grammatical") for found in lines]
 
     def accepts(self, sentences: Sequence[str]) -> list[bool]:
         """Whether each sentence is accepted; sentences that cannot be judged are."""
@@ -198,7 +202,3 @@ GRAMMARS: Registry[Grammar] = Registry(
 def create_grammar(spec: str) -> Grammar:
     """A filter from `name` or `name:option=value,option=value`."""
     return GRAMMARS.create(spec)
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

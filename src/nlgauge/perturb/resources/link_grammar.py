@@ -34,10 +34,8 @@ class LinkParser:
         self._library.lg_error_set_handler(None, None)
         self._dictionary = ctypes.c_void_p(self._library.dictionary_create_lang(b"en"))
         if not self._dictionary:
-            raise ModelError(
-                "Link Grammar is installed, but its English dictionary is not; expected "
-                f"link-grammar-dictionaries-en; {_ADVICE}"
-            )
+            found = "Link Grammar is installed, but its English dictionary is not"
+            raise ModelError(f"{found}; expected link-grammar-dictionaries-en; {_ADVICE}")
         self._options = ctypes.c_void_p(self._library.parse_options_create())
         for setting, value in {
             "verbosity": 0,

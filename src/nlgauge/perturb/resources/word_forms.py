@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import random
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -35,6 +37,12 @@ def in_form_of(lemma: str, token: Token) -> str | None:
     return None if form is None else with_capitals_of(form, token.text)
 
 
+def forms_like(lemmas: Iterable[str], token: Token) -> list[str]:
+    """Those lemmas that have the form of a token, in that form, without the token's own word."""
+    forms = (in_form_of(lemma, token) for lemma in lemmas)
+    return [form for form in forms if form is not None and form.lower() != token.word]
+
+
 def with_capitals_of(word: str, model: str) -> str:
     """A word in capitals, with a first capital, or unchanged, like the model."""
     if len(model) > 1 and model.isupper():
@@ -45,14 +53,20 @@ def with_capitals_of(word: str, model: str) -> str:
 def replaced(story: Story, token: Token, new: str) -> list[Edit]:
     """Edits that put a word in place of a token, and "a" or "an" before it as the new word requires."""
     edits = [Edit(token.start, token.end, new)]
-    if token.place and (before := story.tokens[token.place - 1]).text.lower() in ("a", "an"):
-        article = "an" if begins_with_vowel(new) else "a"
-        edits.append(Edit(before.start, before.end, with_capitals_of(article, before.text[:1])))
+    if token.place and (before := story.tokens[token.place - 1]).word in ("a", "an"):
+        edits.append(Edit(before.start, before.end, with_capitals_of(article_of(new), before.text[:1])))
     return edits
 
 
-def begins_with_vowel(word: str) -> bool:
-    """Whether a word takes "an": by its letters, with the commonest exceptions."""
-    if _SOUNDS_LIKE_VOWEL.match(word):
-        return True
-    return _VOWEL.match(word) is not None and _SOUNDS_LIKE_CONSONANT.match(word) is None
+def some_replaced(story: Story, draw: random.Random, words: Mapping[int, list[str]], most: int) -> list[Edit]:
+    """Edits that put one of its new words in place of each of at most so many tokens."""
+    edits: list[Edit] = []
+    for place in draw.sample(list(words), min(most, len(words))):
+        edits += replaced(story, story.tokens[place], draw.choice(words[place]))
+    return edits
+
+
+def article_of(word: str) -> str:
+    """The article that a word takes, "a" or "an": by its letters, with the commonest exceptions."""
+    vowel = _VOWEL.match(word) and not _SOUNDS_LIKE_CONSONANT.match(word)
+    return "an" if vowel or _SOUNDS_LIKE_VOWEL.match(word) else "a"

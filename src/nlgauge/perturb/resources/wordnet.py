@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from nlgauge.errors import DataError, ModelError
 from nlgauge.metrics.reference.meteor import packaged_data
+from nlgauge.perturb.resources.parser import Token
 
 WordClass = Literal["noun", "verb", "adj", "adv"]
 CLASSES: dict[str, WordClass] = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
@@ -58,11 +59,8 @@ class WordNet:
 
     def senses(self, lemma: str, word_class: WordClass) -> tuple[Sense, ...]:
         """The senses of a lemma, the most common first."""
-        line = self._indexes[word_class].get(lemma.lower().replace(" ", "_"))
-        if line is None:
-            return ()
-        fields = line.split()
-        return tuple(self._sense(word_class, int(offset)) for offset in fields[-int(fields[0]) :])
+        fields = self._indexes[word_class].get(lemma.lower().replace(" ", "_"), "0").split()
+        return tuple(self._sense(word_class, int(offset)) for offset in fields[len(fields) - int(fields[0]) :])
 
     def counts(self, lemma: str, word_class: WordClass) -> tuple[int, ...]:
         """How often each sense of a lemma was tagged in running text."""
@@ -92,11 +90,8 @@ class WordNet:
         try:
             return _parsed(line, word_class, offset)
         except (ValueError, IndexError, KeyError) as error:
-            place = str(self.folder / f"data.{word_class}")
-            raise DataError(
-                f"byte {offset} begins '{line[:40]}'; expected a line of WordNet's database. Install it again",
-                file=place,
-            ) from error
+            text = f"byte {offset} begins '{line[:40]}'; expected a line of WordNet's database. Install it again"
+            raise DataError(text, file=str(self.folder / f"data.{word_class}")) from error
 
     @cached_property
     def _indexes(self) -> dict[WordClass, dict[str, str]]:
@@ -151,6 +146,11 @@ def _parsed(line: str, word_class: WordClass, offset: int) -> Sense:
     restricted = frozenset(int(word, 16) for word in frames[2::3] if word != "00")
     used = frozenset(int(frame) for frame in frames[1::3])
     return Sense(word_class, offset, int(fields[1]), words, tuple(pointers), used, restricted)
+
+
+def is_common_word(token: Token) -> bool:
+    """Whether WordNet may have a token: a noun, verb, adjective or adverb of letters, and no name."""
+    return token.pos in CLASSES and token.text.isalpha() and not token.tag.startswith("NNP")
 
 
 @lru_cache(maxsize=1)

@@ -169,8 +169,10 @@ def row_of(result: Result, generic: str, split: str) -> Row:
 def _preference(row: Row, rows: int) -> str:
     """What an interval says about one split, from its last row: all generics where there are several."""
     what = f"each of {rows - 1} generic responses" if row["generic"] == ALL else repr(row["generic"])
-    if row["ruq_ci"] is None:
+    if row["ruq"] is None:
         return f"On {row['split']}, {row['model']} has no RUQ: no reference has tokens."
+    if row["ruq_ci"] is None:
+        return f"On {row['split']}, RUQ of {row['model']} is {row['ruq']:.3f}; one prompt gives no interval."
     low, high = row["ruq_ci"]
     told = f"RUQ {row['ruq']:.3f} [{low:.3f}, {high:.3f}]"
     claim = f"{row['model']} scores the reference above {what} on"
