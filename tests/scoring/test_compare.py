@@ -18,8 +18,10 @@ from nlgauge.arrays import Array
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import ItemValues, RowKeys, Score
+from nlgauge.report.leaderboard import Results, leaderboard
 from nlgauge.report.tables import choose_format, comparison_sheet, render, score_sheet
-from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.comparison import Comparison, compare_scores, corrected
+from nlgauge.stats.inference import Comparing
 from tests import helpers
 from tests.errors import raises
 
@@ -284,3 +286,130 @@ def test_files_with_other_contexts_need_unpaired(examples: Path, tmp_path: Path)
     alone = run(tmp_path, files[0], "-m", "distinct")
     assert alone.code == 2
     assert "expected two to compare" in alone.err
+
+
+def shared(rng: np.random.Generator, contexts: int, each: int, system: str) -> Score:
+    """Several sets of every context, with an intra-class correlation of one half."""
+    values = 0.5 + 0.05 * (rng.normal(size=contexts).repeat(each) + rng.normal(size=contexts * each))
+    score = made(values, system)
+    keys = RowKeys(score.items.rows[0].ids, np.arange(contexts, dtype=np.uint64).repeat(each)) if score.items else None
+    assert keys is not None
+    return replace(score, items=ItemValues((keys,), (values,)))
+
+
+@pytest.mark.parametrize("paired", [True, False], ids=["paired", "unpaired"])
+def test_sets_of_one_context_are_one_unit(paired: bool) -> None:
+    """15 contexts x 6 sets: taken as 90 independent sets, equal systems differed in 31 %."""
+    rng, said, hits = np.random.default_rng(31), 0, 0
+    for seed in range(SPLITS):
+        one, two = shared(rng, 15, 6, "a"), shared(rng, 15, 6, "b")
+        found = nlgauge.compare(one, two, paired=paired, seed=seed)
+        said += found.significant
+        hits += found.ci[0] <= 0 <= found.ci[1]
+        assert found.unit == "context"
+        assert found.units == (15 if paired else 30)
+    assert said / SPLITS <= 0.1
+    assert hits / SPLITS >= 0.9
+    assert nlgauge.compare(one, two, unit="set").units == 90
+    with raises(DataError, option="unit"):
+        nlgauge.compare(made([0.1, 0.2, 0.3], "a"), made([0.1, 0.2, 0.4], "b"), unit="context")
+
+
+def test_forty_systems_that_lie_far_apart_are_forty_clusters() -> None:
+    """A p-value that cannot fall below 1/10,001 made one cluster of 33 systems."""
+    rng = np.random.default_rng(40)
+    noise = 0.0001 * rng.normal(size=(40, 30))
+    scores = tuple(made(0.01 * place + row, f"s{place:02}") for place, row in enumerate(noise))
+    board = leaderboard([Results("all.json", scores)])
+    assert sorted(place.cluster or 0 for place in board.places) == list(range(1, 41))
+
+
+def test_thirty_metrics_of_many_systems_are_all_significant() -> None:
+    rng = np.random.default_rng(30)
+    scores = [
+        replace(made(0.1 * (system > 0) + 0.001 * rng.normal(size=25), f"s{system}"), label=f"m{metric}")
+        for metric in range(30)
+        for system in range(21)
+    ]
+    found = [
+        compare_scores(base, other, Comparing())
+        for base in scores[::21]
+        for other in scores
+        if other.label == base.label and other is not base
+    ]
+    for correction in ("max-t", "holm"):
+        assert all(one.significant for one in corrected(found, Comparing(correction=correction)))
+
+
+def test_systems_within_a_margin_are_equal_and_others_are_not_worse() -> None:
+    rng = np.random.default_rng(6)
+    base = rng.random(60)
+    one, near = made(base, "a"), made(base + 0.002 * rng.normal(size=60), "b")
+    assert nlgauge.compare(one, near, margin=0.01).verdict == "equal within 0.01"
+    better = made(base + 0.05 + 0.02 * rng.normal(size=60), "b")
+    assert nlgauge.compare(one, better, margin=0.01).verdict == "b is more diverse than a"
+    assert nlgauge.compare(one, better, margin=0.2).verdict == "b is more diverse than a, but by less than 0.2"
+    unsure = made(base + 0.3 * rng.normal(size=60), "b")
+    assert nlgauge.compare(one, unsure, margin=0.001).verdict == "cannot tell"
+    wide = made(base + 0.12 + 0.5 * rng.normal(size=60), "b")
+    assert nlgauge.compare(one, wide, margin=0.15).verdict == "b is not less diverse than a by more than 0.15"
+    with pytest.raises(OptionError):
+        nlgauge.compare(one, near, margin=-0.1)
+
+
+def test_differences_as_large_as_the_margin_are_called_equal_one_time_in_twenty() -> None:
+    rng, equal, not_worse = np.random.default_rng(7), 0, 0
+    for seed in range(SPLITS):
+        base = rng.random(30)
+        found = nlgauge.compare(
+            made(base, "a"), made(base - 0.1 + 0.1 * rng.normal(size=30), "b"), margin=0.1, seed=seed
+        )
+        equal += found.equal_p is not None and found.equal_p < 0.05
+        not_worse += found.not_worse_p is not None and found.not_worse_p < 0.05
+    assert equal / SPLITS <= 0.09
+    assert not_worse / SPLITS <= 0.09
+
+
+def test_a_corpus_with_other_ids_is_not_paired() -> None:
+    """Groups of equal sizes were taken for the same texts."""
+    one, two = (
+        replace(nlgauge.score(ResponseSets.of([["a b"], ["c d"]], ids=ids), ["ttr"], confidence=True)[0], system=name)
+        for ids, name in ((["p", "q"], "a"), (["r", "s"], "b"))
+    )
+    assert one.left_out is not None
+    assert one.left_out.keys is not None
+    with raises(DataError, option="paired"):
+        nlgauge.compare(one, two)
+    assert 0 < nlgauge.compare(one, two, paired=False).p <= 1
+
+
+def test_systems_are_compared_on_the_contexts_that_they_share() -> None:
+    one, two = made([0.1, 0.2, 0.3, 0.4], "a", ["w", "x", "y", "z"]), made([0.2, 0.3, 0.4], "b", ["x", "y", "v"])
+    with raises(DataError, option="paired"):
+        nlgauge.compare(one, two)
+    found = nlgauge.compare(one, two, common=True)
+    assert found.n == 2
+    assert found.difference == pytest.approx(0.0)
+
+
+def test_runs_are_a_source_of_error_of_their_own() -> None:
+    """Five runs of each system, which differ by as much as contexts do; a run is the same on all contexts."""
+    rng, times = np.random.default_rng(8), 150
+    contexts, runs = np.arange(20, dtype=np.uint64).repeat(5), np.tile(np.arange(5, dtype=np.uint64), 20)
+
+    def system(name: str, levels: Array) -> Score:
+        values = levels[contexts] + 0.5 * rng.normal(size=5)[runs] + 0.2 * rng.normal(size=100)
+        score = made(values, name)
+        assert score.items is not None
+        return replace(score, items=ItemValues((RowKeys(score.items.rows[0].ids, contexts, runs),), (values,)))
+
+    false = blind = 0
+    for _ in range(times):
+        levels = rng.normal(size=20)
+        one, two = system("a", levels), system("b", levels)
+        found = nlgauge.compare(one, two)
+        assert found.unit == "context-x-run"
+        false += found.significant
+        blind += nlgauge.compare(one, two, unit="context").significant
+    assert false / times <= 0.1
+    assert blind / times > 0.3

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nlgauge.models.language.base import TokenLogprobs
 
 JACKKNIFE_GROUPS = 64
+_ODD = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class SetNgrams:
 class Batch:
     """Response sets, with tokens and n-grams made on first use and shared between metrics.
 
-    With `grouped`, sets are distributed over groups by a hash of their id (of their context, references or texts when
-    ids are line numbers), so that corpus measures can tell what leaving out a part of the corpus does.
+    With `grouped`, sets are distributed over groups by a hash of their context (of their id, references or texts where
+    there is none), so that corpus measures can tell what leaving out a part of the corpus does.
     """
 
     def __init__(self, sets: ResponseSets, *, grouped: bool = False) -> None:
@@ -128,19 +129,33 @@ class Batch:
 
     def text_groups(self) -> Array | None:
         """The group of each text, when groups were asked for."""
-        if not self._grouped:
-            return None
+        return np.repeat(self._set_groups, self.sets.sizes) if self._grouped else None
+
+    def group_keys(self) -> Array:
+        """For each group a digest of what is in it, whatever its order: equal if two systems answer the same."""
+        keys = np.zeros(JACKKNIFE_GROUPS, np.uint64)
+        np.add.at(keys, self._set_groups, self._unit_hashes * np.uint64(_ODD))
+        return keys
+
+    @cached_property
+    def _set_groups(self) -> Array:
+        groups: Array = (self._unit_hashes % np.uint64(JACKKNIFE_GROUPS)).astype(np.uint8)
+        return groups
+
+    @cached_property
+    def _unit_hashes(self) -> Array:
+        """A hash of each set's context, since sets of one context are not independent; else of its id."""
         frame = self.sets.frame
         if self.sets.explicit_ids:
             keys = frame["id"]
-        elif "context" in frame.columns:
-            keys = frame["context"].fill_null("")
         elif self.sets.references is not None:
             keys = self.sets.references.list.join("\n").fill_null("")
         else:
             keys = self.sets.texts.gather(self.sets.offsets[:-1])
-        groups = (_hashes(keys) % np.uint64(JACKKNIFE_GROUPS)).astype(np.uint8)
-        return np.repeat(groups, self.sets.sizes)
+        if "context" in frame.columns:
+            contexts = frame["context"].fill_null("")
+            keys = pl.select(pl.when(contexts != "").then(contexts).otherwise(keys).alias("key")).to_series()
+        return _hashes(keys)
 
 
 def _hashes(texts: pl.Series) -> Array:

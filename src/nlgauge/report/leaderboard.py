@@ -36,6 +36,7 @@ class _Keys(msgspec.Struct):
 class _LeftOut(msgspec.Struct):
     values: list[float]
     sizes: list[float]
+    keys: list[str] | None = None
 
 
 class _Entry(msgspec.Struct):
@@ -169,13 +170,15 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
         if keys is None or len(keys.id) != len(entry.values) or len(keys.context or keys.id) != len(keys.id):
             raise DataError(f"{about} has values that do not match the ids of its sets; {_WRITE_IT}", file=file)
         values = np.array([math.nan if value is None else value for value in entry.values], dtype=np.float64)
-        items = ItemValues((RowKeys(pl.Series("id", keys.id, dtype=pl.String), _hashes(keys, file)),), (values,))
+        items = ItemValues(
+            (RowKeys(pl.Series("id", keys.id, dtype=pl.String), _hashes(keys.context, file)),), (values,)
+        )
     left_out = None
     if entry.left_out is not None:
         parts, sizes = np.array(entry.left_out.values), np.array(entry.left_out.sizes)
         if len(parts) != len(sizes):
             raise DataError(f"{about} has {len(parts)} values of parts and {len(sizes)} sizes; {_WRITE_IT}", file=file)
-        left_out = LeftOut(parts, sizes)
+        left_out = LeftOut(parts, sizes, _hashes(entry.left_out.keys, file))
     return Score(
         name=entry.name,
         label=entry.label,
@@ -193,11 +196,11 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
     )
 
 
-def _hashes(keys: _Keys, file: str) -> Any:
-    if keys.context is None:
+def _hashes(texts: Sequence[str] | None, file: str) -> Any:
+    if texts is None:
         return None
     try:
-        return np.array([int(text, 16) for text in keys.context], dtype=np.uint64)
+        return np.array([int(text, 16) for text in texts], dtype=np.uint64)
     except (ValueError, OverflowError) as error:
         raise DataError(f"has a context that is not a hash ({error}); {_WRITE_IT}", file=file) from error
 

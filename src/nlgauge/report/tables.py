@@ -19,6 +19,7 @@ from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
 from nlgauge.schema import stamped
 from nlgauge.scoring.comparison import Comparison
+from nlgauge.stats.jackknife import LeftOut
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
 RESULT_FORMATS = (*FORMATS, "parquet")
@@ -218,11 +219,16 @@ def results_document(
                     keys["context"] = [f"{number:016x}" for number in frame["context_hash"].to_list()]
                 sets.setdefault(score.system, keys)
             elif score.left_out is not None:
-                entry["left_out"] = {"values": score.left_out.values.tolist(), "sizes": score.left_out.sizes.tolist()}
+                entry["left_out"] = _left_out(score.left_out)
         document["sets"] = sets
     if comparisons:
         document["comparisons"] = [comparison.to_dict() for comparison in comparisons]
     return document
+
+
+def _left_out(found: LeftOut) -> dict[str, Any]:
+    keys = {} if found.keys is None else {"keys": [f"{key:016x}" for key in found.keys.tolist()]}
+    return {"values": found.values.tolist(), "sizes": found.sizes.tolist(), **keys}
 
 
 def one_line(text: str) -> str:

@@ -290,7 +290,7 @@ def _compare_corpora(first: Score, second: Score, how: Comparing, paired: bool) 
             option="paired",
         )
     if paired:
-        left_out = LeftOut(two.values - one.values, one.sizes)
+        left_out = LeftOut(two.values - one.values, one.sizes / one.sizes.sum() + two.sizes / two.sizes.sum())
         found = jackknife_estimate(second.value - first.value, left_out)
     else:
         found = jackknife_estimate(second.value, two).minus(jackknife_estimate(first.value, one))

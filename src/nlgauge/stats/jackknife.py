@@ -33,9 +33,14 @@ class LeftOut:
         return np.array_equal(self.sizes, other.sizes)
 
     @classmethod
-    def where_known(cls, values: Array, sizes: Array) -> LeftOut | None:
+    def where_known(cls, values: Array, sizes: Array, keys: Array | None = None) -> LeftOut | None:
         """None for a single group, or if the measure is undefined without one of the groups."""
-        return cls(values, sizes) if len(values) > 1 and np.isfinite(values).all() else None
+        return cls(values, sizes, keys) if len(values) > 1 and np.isfinite(values).all() else None
+
+
+def added_keys(one: Array | None, two: Array | None) -> Array | None:
+    """Digests of two parts of a corpus together; None where either is not known."""
+    return None if one is None or two is None else one + two
 
 
 def jackknife_error(value: float, left_out: LeftOut) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import Direction
+from nlgauge.metrics.score import Bounds, Direction
 
 ENCODER = "Sentence encoder: a name of the catalogue, a folder, or a hub name."
 LONG = "A text beyond the model's window is cut there."
@@ -82,6 +83,7 @@ class SentenceSimilarity(EmbeddingMetric):
     """Minus the mean cosine of sentence embeddings over the pairs of a set (sent-BERT through the reduction)."""
 
     name: ClassVar[str] = "sent-sim"
+    bounds: ClassVar[Bounds] = (-1.0, 1.0)
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2; Reimers & Gurevych 2019"
 
     def of_vectors(self, vectors: Array) -> float:
@@ -100,6 +102,7 @@ class Vendi(EmbeddingMetric):
     """
 
     name: ClassVar[str] = "vendi"
+    bounds: ClassVar[Bounds] = (1.0, math.inf)
     paper: ClassVar[str] = "Friedman & Dieng 2023; Pasarkar & Dieng 2024 for q other than 1"
     needs: ClassVar[int] = 1
 

@@ -24,7 +24,8 @@ from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.orders import Orders
 from nlgauge.metrics.score import Bounds, Direction, Score
 from nlgauge.stats.inference import Inference
-from nlgauge.stats.jackknife import LeftOut, jackknife_interval
+from nlgauge.stats.jackknife import LeftOut, added_keys, jackknife_interval
+from nlgauge.stats.means import within
 from nlgauge.text.census import Census, Sketch, Summary
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
@@ -69,13 +70,18 @@ class OrderOptions(TokenOptions):
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """A census or sketch of n-grams, with the number of texts in each group (in one group when not grouped)."""
+    """A census or sketch of n-grams, with the number of texts in each group (in one group when not grouped).
+
+    `keys` are digests of what is in each group.
+    """
 
     texts: Array
     grams: Census | Sketch
+    keys: Array | None = None
 
     def __add__(self, other: CorpusStats) -> CorpusStats:
-        return CorpusStats(self.texts + other.texts, self.grams + other.grams)  # type: ignore[operator]
+        grams = self.grams + other.grams  # type: ignore[operator]
+        return CorpusStats(self.texts + other.texts, grams, added_keys(self.keys, other.keys))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +153,7 @@ class NgramMeasure(OrderOptions, WordingMetric):
             counts=self._keeps_counts,
         )
         texts = np.array([len(tokens)]) if groups is None else np.bincount(groups, minlength=JACKKNIFE_GROUPS)
-        return CorpusStats(texts, census)
+        return CorpusStats(texts, census, None if groups is None else batch.group_keys())
 
     def shares(self, stats: Any) -> Shares | None:
         """The slices of a census that are to be counted."""
@@ -156,7 +162,7 @@ class NgramMeasure(OrderOptions, WordingMetric):
             return None
 
         def gather(done: Sequence[Any]) -> CorpusStats:
-            return CorpusStats(stats.texts, replace(grams, counted=tuple(done)))
+            return CorpusStats(stats.texts, replace(grams, counted=tuple(done)), stats.keys)
 
         return Shares(grams.compact().count_slice, grams.slices, gather)
 
@@ -168,13 +174,15 @@ class NgramMeasure(OrderOptions, WordingMetric):
         if math.isnan(value):
             raise DataError(f"{self.name} has no value: the corpus has no n-gram of order {self.n}")
         left_out = self.left_out(summaries, stats.texts) if interval is not None else None
+        if left_out is not None and stats.keys is not None:
+            left_out = replace(left_out, keys=stats.keys[stats.texts > 0])
         facts, ci = {}, None
         if self.precision is not None:
             from nlgauge.text.sketch import relative_error
 
             facts = {"error": f"{relative_error(self.precision):.2%}"}
         if interval is not None and left_out is not None:
-            ci = jackknife_interval(value, left_out, interval.level)
+            ci = within(jackknife_interval(value, left_out, interval.level), self.bounds)
             facts |= {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}"}
         return self.make_score(value, int(stats.texts.sum()), facts, ci=ci, parts=parts, left_out=left_out)
 
@@ -262,6 +270,7 @@ class ExpectationAdjustedDistinct(NgramRatio):
     """
 
     name: ClassVar[str] = "ead"
+    bounds: ClassVar[Bounds] = (0.0, math.inf)
     paper: ClassVar[str] = "Rethinking and Refining the Distinct Metric, section 3, equations 1-5"
 
     n: Orders = option(Orders("1"), ORDERS)
@@ -334,6 +343,7 @@ class Entropy(NgramMeasure):
     """
 
     name: ClassVar[str] = "entropy"
+    bounds: ClassVar[Bounds] = (0.0, math.inf)
     paper: ClassVar[str] = "Dusek et al. 2020; Tevet & Berant 2021, section 2"
     _keeps_counts: ClassVar[bool] = True
 

@@ -16,7 +16,7 @@ from nlgauge.errors import DataError
 from nlgauge.metrics.base import OVER, SetMetric, Shares, WordingMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.ngram import TOKENIZER, OrderOptions, TokenOptions
-from nlgauge.metrics.score import Direction, Score
+from nlgauge.metrics.score import Bounds, Direction, Score
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.kernels.exact import ExactSum
 from nlgauge.text.matching import TextNgrams
@@ -32,6 +32,7 @@ class CosineSimilarity(OrderOptions, SetMetric):
     """
 
     name: ClassVar[str] = "cos-sim"
+    bounds: ClassVar[Bounds] = (-1.0, 0.0)
     aspect: ClassVar[str] = "form"
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2"
@@ -65,6 +66,7 @@ class SelfBleu(TokenOptions, WordingMetric):
     """
 
     name: ClassVar[str] = "self-bleu"
+    bounds: ClassVar[Bounds] = (0.0, 1.0)
     direction: ClassVar[Direction] = Direction.LESS_DIVERSE
     paper: ClassVar[str] = "Zhu et al. 2018; Tevet & Berant 2021, section 2"
     needs: ClassVar[int] = 2

@@ -17,7 +17,8 @@ from nlgauge.metrics.base import PooledMetric, SetMetric
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.score import Direction, Level, Score
 from nlgauge.stats.inference import Inference
-from nlgauge.stats.jackknife import LeftOut, jackknife_interval
+from nlgauge.stats.jackknife import LeftOut, added_keys, jackknife_interval
+from nlgauge.stats.means import within
 
 SCALE = "The largest value."
 TextAndReference = tuple[str, str]
@@ -91,13 +92,16 @@ class ReferencePairMetric(ReferenceMetric):
 
 @dataclass(frozen=True)
 class PooledCounts:
-    """Counts summed over the items of each group (of one group when not grouped), and the number of items there."""
+    """Counts summed over the items of each group (of one group when not grouped), the number of items there, and
+    digests."""
 
     items: Array
     counts: Array
+    keys: Array | None = None
 
     def __add__(self, other: PooledCounts) -> PooledCounts:
-        return PooledCounts(self.items + other.items, self.counts + other.counts)
+        keys = added_keys(self.keys, other.keys)
+        return PooledCounts(self.items + other.items, self.counts + other.counts, keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +129,7 @@ class PooledReferenceMetric(PooledMetric, ReferenceMetric):
             return PooledCounts(np.array([len(counts)]), counts.sum(axis=0, keepdims=True))
         sums = np.zeros((JACKKNIFE_GROUPS, counts.shape[1]), np.int64)
         np.add.at(sums, groups, counts)
-        return PooledCounts(np.bincount(groups, minlength=JACKKNIFE_GROUPS), sums)
+        return PooledCounts(np.bincount(groups, minlength=JACKKNIFE_GROUPS), sums, batch.group_keys())
 
     def finish_corpus(self, stats: Any, interval: Inference | None = None) -> Score:
         """The value of all counts together, with an interval from leaving out groups of items."""
@@ -134,9 +138,9 @@ class PooledReferenceMetric(PooledMetric, ReferenceMetric):
         left_out, ci, facts = None, None, {}
         if interval is not None:
             values = self.scale * self.of_counts(whole - stats.counts[used])
-            left_out = LeftOut.where_known(values, stats.items[used])
+            left_out = LeftOut.where_known(values, stats.items[used], None if stats.keys is None else stats.keys[used])
         if interval is not None and left_out is not None:
-            ci = jackknife_interval(value, left_out, interval.level)
+            ci = within(jackknife_interval(value, left_out, interval.level), self.bounds)
             facts = {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}"}
         return self.make_score(value, int(stats.items.sum()), facts, ci=ci, left_out=left_out)
 
