@@ -80,6 +80,7 @@ $(VENV)/.installed-papers: pyproject.toml scripts/test-packages | $(VENV)/.torch
 
 papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/nlgauge models fetch mpnet glove-50d
+	$(BIN)/python -m papers.statistics
 	$(BIN)/python -m papers.diversity
 	$(BIN)/python -m papers.ead
 	$(BIN)/python -m papers.tester

@@ -261,8 +261,15 @@ def say_unmeasured(unmeasured: Sequence[Unmeasured]) -> None:
 
 
 def warn_about(scores: Sequence[Score]) -> None:
-    """Say which scores leave sets out."""
+    """Say which scores leave sets out, and which intervals may not hold what they say."""
+    from nlgauge.metrics.score import is_skewed
+
     for one in scores:
+        if one.ci is not None and is_skewed(one):
+            say(
+                f"warning: values of {one.label} of '{one.system}' are so skewed that {one.n} of them may not show "
+                "their tail; the interval may cover less than it says"
+            )
         if one.excluded:
             say(
                 f"warning: {one.label} has no value on {one.excluded} of {one.excluded + one.n} sets of "

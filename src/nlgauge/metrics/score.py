@@ -152,5 +152,18 @@ class Score:
         }
 
 
+def is_skewed(score: Score) -> bool:
+    """Whether the values of sets are too skewed for so few of them."""
+    from nlgauge.stats.means import TOO_SKEWED, is_share, mean_of
+    from nlgauge.stats.units import find_units
+
+    if score.items is None:
+        return False
+    values = score.items.all_values()
+    defined = ~np.isnan(values)
+    units = find_units(score.items.contexts(), score.items.runs(), "auto")[defined]
+    return not is_share(values[defined]) and abs(mean_of(values[defined], units).skewness) > TOO_SKEWED
+
+
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -7,13 +7,13 @@ data. Its interval is Wilson's: at the best threshold, a little more or less of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.stats.correlation import Directions, group_numbers, optimal_accuracy, resample_weights, sorted_items
-from nlgauge.stats.means import mean_of, share_interval
+from nlgauge.stats.means import share_interval
 from nlgauge.stats.units import Units, numbered
 
 _PERMUTATIONS = 1000
@@ -63,13 +63,12 @@ def optimal_accuracy_test(
     if both and right.mean() < accuracy:
         right = ~right
     units = Units() if numbers is None else Units(numbers)
-    found = replace(mean_of(right.astype(np.float64), units), value=corrected)
     drawn = null_accuracies(*items, _permuted(high, numbers, seed), both)
     return OptimalAccuracy(
         value=accuracy,
         threshold=threshold,
         corrected=corrected,
-        ci=share_interval(found, len(x), level, grouped=numbers is not None),
+        ci=share_interval(right.astype(np.float64), level, units, share=corrected),
         null=float(drawn.mean()),
         p=float((np.count_nonzero(drawn >= accuracy - 1e-12) + 1) / (len(drawn) + 1)),
     )
