@@ -118,7 +118,8 @@ def test_mlflow_gets_the_scores_and_the_document(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    score = replace(nlgauge.score([TEXTS] * 3, ["distinct:n=1"], confidence=True)[0], system="a|b")
+    sets = [TEXTS, ["a a", "a b"], ["c c c", "d"]]
+    score = replace(nlgauge.score(sets, ["distinct:n=1"], confidence=True)[0], system="a|b")
     log_scores([score], results_document([score]), "mlflow")
     run = mlflow.search_runs(output_format="list")[0]
     assert run.data.metrics["a-b/distinct-n-1"] == score.value

@@ -10,8 +10,8 @@ this way get padded rows.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,8 +67,15 @@ class CausalModel(TransformersModel):
         return self.encode([self.start_context])[0] if self.start_context else ()
 
     @cached_property
-    def _prompt(self) -> Callable[[str], Ids]:
-        return lru_cache(_PROMPTS_KEPT)(lambda prompt: self.encode([prompt])[0])
+    def _prompts(self) -> dict[str, Ids]:
+        return {}
+
+    def _prompt(self, prompt: str) -> Ids:
+        if prompt not in self._prompts:
+            if len(self._prompts) > _PROMPTS_KEPT:
+                self._prompts.clear()
+            self._prompts[prompt] = self.encode([prompt])[0]
+        return self._prompts[prompt]
 
     def _rows(self, prompt: str, targets: Ids) -> list[Row]:
         ids = self._prompt(prompt)
