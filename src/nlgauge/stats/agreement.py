@@ -70,7 +70,7 @@ def agreement_interval(
     """Student's t on the scale -log(1 - agreement), which has no ceiling, with errors of items and of raters.
 
     `by_items` are values in resamples of items, `without` those with each part of the raters left out (the jackknife).
-    Percentiles over items cover 75 to 93 % where raters are a sample; this covers 93 % or more (docs/statistics.md).
+    Percentiles over items cover too seldom where raters are a sample; docs/statistics.md has the coverage of this.
     """
     from scipy.special import stdtrit
 

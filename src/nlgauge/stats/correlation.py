@@ -194,7 +194,7 @@ def bootstrap_intervals(
 def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
     """The interval of a correlation from its values in resamples: Student's t on Fisher's scale.
 
-    Percentiles cover 86 to 90 % of binary truths at ten items; this interval covers 93 % or more (docs/statistics.md).
+    Percentiles cover too seldom where items are few or the truth is binary; see docs/statistics.md.
     """
     from scipy.special import stdtrit
 

@@ -17,15 +17,13 @@ _MOST_CELLS = 4_000_000
 _MANY = 40
 
 
-def smallest_difference(
-    sums: Array, sizes: Array, alpha: float, *, count: int | None = None, seed: int = 12345
-) -> float:
+def smallest_difference(sums: Array, sizes: Array, alpha: float, *, seed: int = 12345) -> float:
     """The mean difference that the sign-flip test finds at level `alpha` in four of five experiments.
 
-    An experiment draws `count` units (as many as there are, if not told otherwise) from those at hand, without their
-    mean difference. Not a number where units do not vary, infinite where so few units can find nothing.
+    An experiment draws as many units from those at hand, without their mean difference. Not a number where units do not
+    vary, infinite where so few units can find nothing.
     """
-    units = count or len(sums)
+    units = len(sums)
     centred = sums - sizes * (sums.sum() / sizes.sum())
     spread = math.sqrt(float(np.square(centred).sum()) / (len(sums) - 1)) if len(sums) > 1 else 0.0
     if spread == 0:
@@ -39,7 +37,8 @@ def smallest_difference(
     scale = np.sqrt(freedom / rng.chisquare(freedom, experiments))
     values, weights = centred[drawn] * scale[:, None], sizes[drawn].astype(np.float64)
     found = _critical_test(values, weights, alpha) if units >= _MANY else _exact_test(values, weights, alpha)
-    start = _by_formula(spread * units / float(weights.sum(axis=1).mean()), units, alpha)
+    error = spread * math.sqrt(units) / float(weights.sum(axis=1).mean())
+    start = formula_difference(error, units - 1, alpha)
     return _solve(lambda difference: float(found(difference).mean()), start)
 
 
@@ -88,14 +87,6 @@ def _critical_test(values: Array, weights: Array, alpha: float) -> Callable[[flo
         return reached
 
     return found
-
-
-def _by_formula(deviation: float, units: int, alpha: float) -> float:
-    """The difference that Student's t would find."""
-    from scipy.special import stdtrit
-
-    freedom = max(1, units - 1)
-    return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, POWER)) * deviation / math.sqrt(units)
 
 
 def formula_difference(error: float, freedom: float, alpha: float) -> float:

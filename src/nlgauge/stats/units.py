@@ -14,8 +14,6 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, argument
 from nlgauge.stats.inference import Unit
 
-FEWEST_UNITS = 2
-
 
 @dataclass(frozen=True)
 class Units:
