@@ -309,8 +309,8 @@ END = """## What is not covered
   own tail, and no interval that was tried covers there (Student's t and bootstrap-t less than this one).
 - Values that are all the same and are no shares have no interval: nothing shows their error.
 - Runs are a level of comparisons in Python (`ItemValues` with runs); no reader names their column yet.
-- Systems with different numbers of responses per set are compared as they are. Most measures of sets depend on that
-  number: give every system as many.
+- Systems whose texts differ in length are compared as they are: the length of texts is part of what a system writes.
+  `nlgauge study length-bias` shows how much a measure changes with length.
 """
 
 

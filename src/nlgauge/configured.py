@@ -31,6 +31,7 @@ RENAMED = {
     "out": "output",
     "processes": "workers",
     "ratings_a_set": "ratings_per_set",
+    "size": "window",
 }
 
 

@@ -32,6 +32,7 @@ from nlgauge.errors import argument as argument
 from nlgauge.metrics.base import Metric as Metric
 from nlgauge.metrics.base import PooledMetric as PooledMetric
 from nlgauge.metrics.base import SetMetric as SetMetric
+from nlgauge.metrics.base import SizedMetric as SizedMetric
 from nlgauge.metrics.base import Stats as Stats
 from nlgauge.metrics.batch import Batch as Batch
 from nlgauge.metrics.diversity.reduction import register_similarity as register_similarity

@@ -169,7 +169,7 @@ STUDIES = {
     "huse-stability": ["judged.jsonl", "-k", "3", "--items", "10", "--repeats", "2"],
     "typicality": ["judged.jsonl", "--corpus", "texts.txt"],
     "correlation": [SETS, "--truth", "human", "-m", "distinct"],
-    "improvement": [SETS, "--truth", "human", "-m", "distinct", "--size", "6", "--stride", "3"],
+    "improvement": [SETS, "--truth", "human", "-m", "distinct", "--window", "6", "--stride", "3"],
     "drift": [SETS, "--truth", "human", "--generator", "label", "-m", "distinct"],
     "discrimination": ["suite", "--column", "good"],
     "invariance": ["suite", "--column", "moody"],

@@ -282,7 +282,7 @@ def test_files_with_other_contexts_need_unpaired(examples: Path, tmp_path: Path)
     done = run(tmp_path, *files, "-m", "distinct", "-m", "ead", "--unpaired")
     assert done.code == 0
     assert "permutation-studentised-10000" in done.out
-    assert "ead of a whole corpus depends on its size" in done.err
+    assert "measured at 9 sets, 2 responses per set: ead" in done.err
     alone = run(tmp_path, files[0], "-m", "distinct")
     assert alone.code == 2
     assert "expected two to compare" in alone.err

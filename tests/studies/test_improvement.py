@@ -35,7 +35,7 @@ def made_table(count: int = 120, seed: int = 0) -> pl.DataFrame:
 
 
 def study_of(frame: pl.DataFrame, **options: Any) -> nlgauge.Result:
-    given_options = {"truth": "human", "columns": ["good", "noise"], "size": 40, "stride": 5, **options}
+    given_options = {"truth": "human", "columns": ["good", "noise"], "window": 40, "stride": 5, **options}
     return ImprovementStudy(**given_options).run(frame)
 
 
@@ -150,9 +150,9 @@ def test_a_constant_metric_has_no_r2_and_is_never_significant() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"size": 110}, DataError, "120 items with good make 2 windows of 110 items, 5 apart"),
-        ({"size": 200}, DataError, "make 0 windows"),
-        ({"size": 1}, OptionError, "size=1; expected at least 2"),
+        ({"window": 110}, DataError, "120 items with good make 2 windows of 110 items, 5 apart"),
+        ({"window": 200}, DataError, "make 0 windows"),
+        ({"window": 1}, OptionError, "window=1; expected at least 2"),
         ({"stride": 0}, OptionError, "stride=0; expected at least 1"),
         ({"alpha": 1.0}, OptionError, "alpha=1.0; expected a p between 0 and 1"),
         ({"windows": "some"}, OptionError, "windows=some; expected one of paper, all"),
@@ -182,12 +182,12 @@ def test_the_chart_shows_pairs_with_no_negative_human_difference() -> None:
 
 def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     made_table().write_csv(tmp_path / "stories.csv")
-    arguments = ("study", "improvement", "stories.csv", "--truth", "human", "--column", "good", "--size", "40")
+    arguments = ("study", "improvement", "stories.csv", "--truth", "human", "--column", "good", "--window", "40")
     done = command(*arguments, "-f", "json", "--chart", "chart.png", cwd=tmp_path, cache=tmp_path / "cache")
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert document["rows"][0]["windows"] == 8
-    assert "|size:40|stride:10|windows:paper|alpha:0.01|seed:12345|" in document["signature"]
+    assert "|window:40|stride:10|windows:paper|alpha:0.01|seed:12345|" in document["signature"]
     assert (tmp_path / "chart.png").stat().st_size > 1000
     refused = command(*arguments, "--windows", "some", cwd=tmp_path, cache=tmp_path / "cache")
     assert (refused.code, refused.out) == (2, "")

@@ -27,7 +27,7 @@ def new(
     study: str = STUDY,
     form: str = required("A form by name, or a file of your own (.toml).", metavar="FORM"),
     data: str = required("What is rated: sets or single texts, as the form asks.", metavar="FILE"),
-    size: int | None = option(None, "Sets or items of a unit, instead of the form's number.", metavar="N"),
+    per_unit: int | None = option(None, "Sets or items of a unit, instead of the form's number.", metavar="N"),
     smaller_last: bool = option(False, "The last unit may have fewer."),
     apart: str = option("", "Pair sets that differ in this column (rnk-hds).", metavar="COL"),
     negatives: bool = option(True, "Make negatives (story-quality)."),
@@ -49,7 +49,7 @@ def new(
 
     plugins.use()
     chosen = load_form(form)
-    shape = chosen.unit if size is None else replace(chosen.unit, size=size)
+    shape = chosen.unit if per_unit is None else replace(chosen.unit, size=per_unit)
     rules = parse_rules(known.rule)
     known.check(asking, rules)
     check_platforms(asking)

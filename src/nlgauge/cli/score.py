@@ -19,7 +19,7 @@ from nlgauge.engine.running import Running
 from nlgauge.errors import DataError, OptionError
 from nlgauge.errors import argument as named
 from nlgauge.models.runtime import Machine
-from nlgauge.stats.inference import Comparing
+from nlgauge.stats.inference import OWN, Comparing
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Source
@@ -196,7 +196,10 @@ def score(
         wanted = confidence or saved or any(gate.end for gate in job.gates)
         compared = compare and (len(files) > 1 or job.sources[0].has_systems)
         how = measuring.inference if wanted or compared else None
-        scores = score_data(job.sources, job.metrics, inference=how, alone=wanted, running=measuring.running)
+        sizing = measuring.inference if compare or measuring.inference.at else OWN
+        scores = score_data(
+            job.sources, job.metrics, inference=how, sizing=sizing, alone=wanted, running=measuring.running
+        )
     warn_about(scores)
     comparisons = _comparisons(scores, measuring.inference, outcome.paired) if compare else []
     if per_item is not None:
@@ -233,12 +236,13 @@ def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outc
       nlgauge compare old.jsonl new.jsonl -m distinct --fail-if 'distinct.difference.high < 0'
     """
     from nlgauge.report.tables import comparison_sheet
-    from nlgauge.scoring.comparison import compare_systems, size_warnings
+    from nlgauge.scoring.comparison import compare_systems
     from nlgauge.scoring.scoring import score_data
 
     form = outcome.check(output, files)
     with measuring.begun(files, fail_if=outcome.fail_if) as job:
-        scores = score_data(job.sources, job.metrics, inference=measuring.inference, running=measuring.running)
+        how = measuring.inference
+        scores = score_data(job.sources, job.metrics, inference=how, sizing=how, running=measuring.running)
     warn_about(scores)
     systems = list(dict.fromkeys(one.system for one in scores))
     if len(systems) < 2:
@@ -247,9 +251,6 @@ def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outc
             f"column of system names with {named('system', 'COL')}"
         )
     comparisons = compare_systems(scores, measuring.inference, paired=outcome.paired)
-    if not outcome.paired:
-        for warning in size_warnings(scores):
-            say(f"warning: {warning}")
     sheet = comparison_sheet(scores, comparisons, values=form == "json" and output.output is not None)
     outcome.conclude(sheet, form, output, job, scores, comparisons)
 
@@ -263,7 +264,10 @@ def say_unmeasured(unmeasured: Sequence[Unmeasured]) -> None:
 def warn_about(scores: Sequence[Score]) -> None:
     """Say which scores leave sets out, and which intervals may not hold what they say."""
     from nlgauge.metrics.score import is_skewed
+    from nlgauge.scoring.sizes import size_notes
 
+    for note in size_notes(scores):
+        say(note)
     for one in scores:
         if one.ci is not None and is_skewed(one):
             say(

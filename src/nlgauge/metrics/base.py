@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.configured import Configured, options_of
+from nlgauge.configured import Configured, option, options_of
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import EVERYWHERE, Bounds, Direction, ItemValues, Level, RowKeys, Score
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 OVER = "What has one value: each set of responses, or the whole corpus."
+SIZE = "Responses per set at which it is measured: the mean over subsets of larger sets."
+SETS = "With over=corpus: take so many sets, chosen by a hash of their context."
 
 
 class Stats(Protocol):
@@ -57,7 +59,8 @@ class Metric(Configured, ABC):
     `name` is what users type, `paper` where it is defined. A class says its `level`, `aspect` and `direction`, as class
     variables or, where they depend on options, as properties. `costly` metrics are always worth caching. `example`
     shows how to call a metric that is of no use with its defaults. `bounds` are the least and the largest possible
-    value. A metric that `needs_references` compares every text with references of its own.
+    value. A metric that `needs_references` compares every text with references of its own. One that does not depend on
+    size (`depends_on_size`) has the same expectation with any number of responses per set, or of texts in a corpus.
     """
 
     paper: ClassVar[str]
@@ -95,6 +98,11 @@ class Metric(Configured, ABC):
         return (self.level,)
 
     @property
+    def depends_on_size(self) -> bool:
+        """Whether a set's value depends on the number of its responses, or a corpus' on the number of its texts."""
+        return self.level != "item"
+
+    @property
     def encoder(self) -> str | None:
         """The sentence encoder by which it compares texts, if there is one."""
         return None
@@ -121,6 +129,10 @@ class Metric(Configured, ABC):
             bounds=self.bounds,
             **found,
         )
+
+    def part_of(self, batch: Batch, bins: Array | None) -> Batch:  # noqa: ARG002 - for subclasses
+        """The sets that it measures; `bins` has the number of sets in each bin of contexts."""
+        return batch
 
     def savings(self) -> tuple[str, ...]:
         """What would make it need less memory, in words."""
@@ -313,7 +325,10 @@ class PooledMetric(SetMetric):
 
     def collect(self, batch: Batch) -> Any:
         """Values of sets, or what they contribute to the value of the corpus."""
-        return self.collect_corpus(batch) if self.level == "corpus" else super().collect(batch)
+        if self.level != "corpus":
+            return super().collect(batch)
+        size = getattr(self, "size", None)
+        return self.collect_corpus(batch if size is None else batch.at_size(size))
 
     def finish(self, stats: Any, interval: Inference | None = None) -> Score:
         """The mean over sets, or the value of the corpus."""
@@ -323,8 +338,61 @@ class PooledMetric(SetMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordingMetric(PooledMetric):
-    """A measure of wording: within each set or, `over=corpus`, across the contexts of the corpus."""
+class SizedMetric(SetMetric):
+    """A measure that changes with the number of responses per set, and can be taken at another number of them.
+
+    With `size`, the value of a set is the mean over its subsets of so many responses: all of them where they are few,
+    else a random choice of them. Sets with fewer responses have no value.
+    """
+
+    size: int | None = option(None, SIZE, metavar="N")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        least = 1 if self.level == "corpus" else max(1, self.needs)
+        self.expect("size", self.size is None or self.size >= least, f"a number of responses, {least} or more")
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """All options; sizes only where there are some."""
+        shown = super().relevant_options()
+        return {key: value for key, value in shown.items() if value is not None or key not in ("size", "sets")}
+
+    def values(self, batch: Batch) -> Array:
+        """One row per set and one column per part; with `size`, means over subsets."""
+        if self.size is None:
+            return super().values(batch)
+        found: Array | None = None
+        for part, owners in batch.subsets(self.size):
+            drawn = super().values(part)
+            if found is None:
+                found = np.full((len(batch), drawn.shape[1]), math.nan)
+            starts = np.flatnonzero(np.diff(owners, prepend=-1))
+            defined = ~np.isnan(drawn)
+            with np.errstate(invalid="ignore"):
+                means = np.add.reduceat(np.where(defined, drawn, 0.0), starts) / np.add.reduceat(defined, starts)
+            found[owners[starts]] = means
+        return np.full((len(batch), 1), math.nan) if found is None else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordingMetric(PooledMetric, SizedMetric):
+    """A measure of wording: within each set or, `over=corpus`, across the contexts of the corpus.
+
+    Over a corpus, `size` is the number of responses of each set that are taken, and `sets` the number of sets.
+    """
+
+    sets: int | None = option(None, SETS, metavar="N")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse("sets", self.sets is not None and self.level != "corpus", f"{self.name}: sets requires over=corpus")
+        self.expect("sets", self.sets is None or self.sets >= 1, "a number of sets, 1 or more")
+
+    def part_of(self, batch: Batch, bins: Array | None) -> Batch:
+        """The first of the sets in the order of their bins, so many that `sets` are not exceeded."""
+        if self.sets is None or bins is None:
+            return batch
+        return batch.of_bins(int(np.searchsorted(np.cumsum(bins), self.sets, side="right")) - 1)
 
     @property
     def aspect(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -16,13 +16,16 @@ from nlgauge.arrays import Array
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import DataError
 from nlgauge.metrics.score import RowKeys
+from nlgauge.metrics.subsets import draw_subsets, first_subset
 from nlgauge.text.tokens import Tokenizer, TokenTable, text_bytes
 
 if TYPE_CHECKING:
     from nlgauge.models.language.base import TokenLogprobs
 
 JACKKNIFE_GROUPS = 64
+BIN_BITS = 14
 _ODD = 0x9E3779B97F4A7C15
+_TEXTS_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,9 @@ class Batch:
         self._tokens: dict[Tokenizer, TokenTable] = {}
         self._ngrams: dict[Tokenizer, SetNgrams] = {}
         self._embeddings: dict[str, Array] = {}
+        self._at_size: dict[int, Batch] = {}
+        self._first: dict[int, Batch] = {}
+        self._whole: tuple[Batch, Array] | None = None  # what its texts were drawn from, and from where
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -73,6 +79,10 @@ class Batch:
 
     def embeddings(self, model: str) -> Array:
         """Sentence embeddings of all texts, in order."""
+        if self._whole is not None:
+            whole, positions = self._whole
+            drawn: Array = whole.embeddings(model)[positions]
+            return drawn
         if model not in self._embeddings:
             self._embeddings[model] = self.embed(model, self.sets.texts.to_list())
         return self._embeddings[model]
@@ -125,7 +135,42 @@ class Batch:
     def rows(self) -> RowKeys:
         """Ids, and hashes of contexts to check that two systems answered the same."""
         frame = self.sets.frame
-        return RowKeys(self.sets.ids, _hashes(frame["context"].fill_null("")) if "context" in frame.columns else None)
+        contexts = _hashes(frame["context"].fill_null("")) if "context" in frame.columns else None
+        return RowKeys(self.sets.ids, contexts, sizes=self.sets.sizes)
+
+    def subsets(self, size: int) -> Iterator[tuple[Batch, Array]]:
+        """Subsets of so many responses of each set as sets of their own, with the row of the set that each is from."""
+        for owners, positions in draw_subsets(self._text_hashes, self.sets.offsets, size):
+            each = int(np.searchsorted(owners, owners[0], side="right"))
+            most = max(1, _TEXTS_AT_ONCE // (size * each)) * each
+            for first in range(0, len(owners), most):
+                yield self._of_texts(owners[first : first + most], positions[first : first + most])
+
+    def at_size(self, size: int) -> Batch:
+        """So many responses of each set, drawn at random; sets that have fewer are left out."""
+        if size not in self._at_size:
+            self._at_size[size], _ = self._of_texts(*first_subset(self._text_hashes, self.sets.offsets, size))
+        return self._at_size[size]
+
+    def _of_texts(self, rows: Array, positions: Array) -> tuple[Batch, Array]:
+        offsets = np.arange(len(rows) + 1, dtype=np.int64) * positions.shape[1]
+        texts = self.sets.texts.gather(positions.ravel())
+        references = None if self.sets.references is None else self.sets.references.gather(rows)
+        sets = ResponseSets(self.sets.frame[rows], texts, offsets, self.sets.explicit_ids, references)
+        part = Batch(sets, grouped=self._grouped)
+        part._whole = self, positions.ravel()
+        return part, rows
+
+    def of_bins(self, last: int) -> Batch:
+        """The sets whose context falls into the first bins of contexts, up to `last`."""
+        if last not in self._first:
+            self._first[last] = Batch(self.sets.select(np.flatnonzero(self.bins() <= last)), grouped=self._grouped)
+        return self._first[last]
+
+    def bins(self) -> Array:
+        """The bin of each set, by a hash of its context; sets of one context share a bin."""
+        found: Array = (self._unit_hashes >> np.uint64(64 - BIN_BITS)).astype(np.int64)
+        return found
 
     def text_groups(self) -> Array | None:
         """The group of each text, when groups were asked for."""
@@ -136,6 +181,10 @@ class Batch:
         keys = np.zeros(JACKKNIFE_GROUPS, np.uint64)
         np.add.at(keys, self._set_groups, self._unit_hashes * np.uint64(_ODD))
         return keys
+
+    @cached_property
+    def _text_hashes(self) -> Array:
+        return _hashes(self.sets.texts)
 
     @cached_property
     def _set_groups(self) -> Array:

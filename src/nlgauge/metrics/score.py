@@ -53,11 +53,12 @@ class Direction(Enum):
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Ids of the sets of one batch, and hashes of their contexts and runs where there are some."""
+    """Ids of the sets of one batch, hashes of their contexts and runs where there are some, and their sizes."""
 
     ids: pl.Series
     contexts: Array | None
     runs: Array | None = None
+    sizes: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,10 @@ class ItemValues:
         """A hash of the run of each set; None where some have none."""
         return _together([rows.runs for rows in self.rows])
 
+    def sizes(self) -> Array | None:
+        """The number of responses of each set; None where some have none."""
+        return _together([rows.sizes for rows in self.rows])
+
     def to_polars(self) -> pl.DataFrame:
         """`id`, `value`, and `context_hash` and `run` where these are known."""
         frame = pl.DataFrame({"id": pl.concat([rows.ids for rows in self.rows]), "value": self.all_values()})
@@ -103,7 +108,8 @@ class Score:
     None for a measure of a whole corpus, which has `left_out` instead when an interval was asked for: its values with
     each group of texts left out. `excluded` sets had no defined value and do not count in `value`. `bounds` are the
     least and the largest value that there can be. `skipped` names the rows of the input that could not be read or
-    measured and were left out on request.
+    measured and were left out on request. `sizes` says how many sets there are of each number of responses, where the
+    metric depends on that number.
     """
 
     name: str
@@ -122,6 +128,7 @@ class Score:
     system: str = ""
     skipped: tuple[str, ...] = field(default=(), compare=False)
     bounds: Bounds = field(default=EVERYWHERE, repr=False, compare=False)
+    sizes: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def direction(self) -> Direction:
@@ -149,6 +156,7 @@ class Score:
             "aspect": self.aspect,
             "signature": str(self.signature),
             **({"skipped": list(self.skipped)} if self.skipped else {}),
+            **({"sizes": {str(size): count for size, count in self.sizes.items()}} if self.sizes else {}),
         }
 
 

@@ -20,6 +20,7 @@ from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
 from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores, corrected
+from nlgauge.scoring.sizes import size_notes
 from nlgauge.signature import Signature
 from nlgauge.stats.clusters import cluster
 from nlgauge.stats.inference import Comparing
@@ -53,6 +54,7 @@ class _Entry(msgspec.Struct):
     excluded: int = 0
     values: list[float | None] | None = None
     left_out: _LeftOut | None = None
+    sizes: dict[int, int] = msgspec.field(default_factory=dict)
 
 
 class _Stamp(msgspec.Struct):
@@ -193,6 +195,7 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
         left_out=left_out,
         excluded=entry.excluded,
         system=entry.system,
+        sizes=entry.sizes,
     )
 
 
@@ -305,6 +308,7 @@ def _ranked(dataset: str, scores: list[Score], how: Comparing, notes: list[str])
     values = [score.value for score in ordered]
     ranks = [values.index(value) + (values.count(value) + 1) / 2 for value in values]
     clusters: list[int | None] = [None] * len(ordered)
+    notes += size_notes(ordered)
     if any(score.items is None and score.left_out is None for score in ordered):
         notes.append(f"{ordered[0].label} on {dataset} has no interval, so its ranks come without a test")
     else:

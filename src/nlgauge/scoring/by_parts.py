@@ -32,7 +32,7 @@ from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError, NLGaugeError, argument
 from nlgauge.metrics.base import Metric, SetStats
 from nlgauge.metrics.score import ItemValues, RowKeys
-from nlgauge.scoring.collecting import BySystem, CollectChunk, merge
+from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, merge
 
 if TYPE_CHECKING:
     from nlgauge.engine.running import Running
@@ -83,13 +83,20 @@ class Kept:
 
 
 def _collect_piece(
-    run: RunFolder, metrics: tuple[Metric, ...], grouped: bool, cache: bool, chunk_bytes: int, piece: Piece
+    run: RunFolder,
+    metrics: tuple[Metric, ...],
+    grouped: bool,
+    cache: bool,
+    chunk_bytes: int,
+    bins: Sequence[Bins],
+    piece: Piece,
 ) -> int:
     """Collect a piece, in whichever worker, and keep what it comes to; returns the number of rows."""
     merging, rows = _InOrder(), 0
     for part in piece.parts:
         part.check_unchanged()
-        collect = CollectChunk(part.source, metrics, grouped, Cache() if cache else None)
+        mine = bins[part.system] if bins else {}
+        collect = CollectChunk(part.source, metrics, grouped, Cache() if cache else None, mine)
         for chunk in part.chunks(chunk_bytes):
             collected = collect(chunk)
             merging.add(collected.systems)
@@ -106,10 +113,19 @@ def _do_share(run: RunFolder, name: str, work: Callable[[int], Any], number: int
 
 @contextmanager
 def collected_by_parts(
-    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, running: Running, scratch: Scratch
+    sources: Sequence[Source],
+    metrics: tuple[Metric, ...],
+    grouped: bool,
+    running: Running,
+    scratch: Scratch,
+    name: str = "",
+    bins: Sequence[Bins] = (),
 ) -> Iterator[tuple[list[BySystem], list[tuple[str, ...]]]]:
-    """Statistics of each source by system, and the rows of each that were left out, as long as the block lasts."""
-    run = RunFolder(running.run or scratch.folder / "run")
+    """Statistics of each source by system, and the rows of each that were left out, as long as the block lasts.
+
+    A further round over the same input has a `name`, which is its folder in that of the run.
+    """
+    run = RunFolder((running.run or scratch.folder / "run") / name)
     sharing = running.workers if running.workers > 1 else available_cores()
     space = run.scratch(max(1, running.memory_bytes // sharing))
     with run.held(), using_scratch(space):
@@ -118,7 +134,7 @@ def collected_by_parts(
             part_bytes = chosen_part_bytes(sources, metrics, running)
             parts = _cut(sources, part_bytes, pool)
             run.begin(_settings(sources, metrics, grouped, part_bytes, parts))
-            pool.use(partial(_collect_piece, run, metrics, grouped, running.cache, running.chunk_bytes))
+            pool.use(partial(_collect_piece, run, metrics, grouped, running.cache, running.chunk_bytes, bins))
             pieces = _pieces(parts, part_bytes)
             _Pieces(run, running, len(pieces)).finish(pieces, pool)
             found, skipped = _merged(run, pieces, len(sources))
@@ -358,4 +374,9 @@ def _compact(stats: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _join(rows: tuple[RowKeys, ...]) -> RowKeys:
     hashes = [keys.contexts for keys in rows if keys.contexts is not None]
-    return RowKeys(pl.concat([keys.ids for keys in rows]), np.concatenate(hashes) if hashes else None)
+    sizes = [keys.sizes for keys in rows if keys.sizes is not None]
+    return RowKeys(
+        pl.concat([keys.ids for keys in rows]),
+        np.concatenate(hashes) if hashes else None,
+        sizes=np.concatenate(sizes) if sizes else None,
+    )

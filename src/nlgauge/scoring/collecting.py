@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import RowKeys
 
 BySystem = dict[str, tuple[Any, ...]]
+Bins = Mapping[str, Array]
 _WORTH_CACHING = 256 << 10
 _ROWS_WORTH_CACHING = 1000
 
@@ -42,13 +44,13 @@ def merge(merged: BySystem, more: BySystem) -> None:
         merged[system] = stats if held is None else tuple(a + b for a, b in zip(held, stats, strict=True))
 
 
-def collect_table(table: Table, metrics: tuple[Metric, ...], grouped: bool) -> BySystem:
-    """Statistics of each system in a table."""
-    return _collect_keeping(table, metrics, grouped)[0]
+def collect_table(table: Table, metrics: tuple[Metric, ...], grouped: bool, bins: Bins | None = None) -> BySystem:
+    """Statistics of each system in a table; `bins` has the number of sets in each bin of contexts, by system."""
+    return _collect_keeping(table, metrics, grouped, bins or {})[0]
 
 
 def _collect_keeping(
-    table: Table, metrics: tuple[Metric, ...], grouped: bool
+    table: Table, metrics: tuple[Metric, ...], grouped: bool, bins: Bins
 ) -> tuple[BySystem, dict[SetMetric, pl.DataFrame]]:
     """Statistics of each system, and the values of sets that are worth caching."""
     if isinstance(table, Items):
@@ -67,7 +69,7 @@ def _collect_keeping(
                 kept.setdefault(metric, []).append(metric.values(batch))
                 stats.append(metric.stats_of(batch.rows, kept[metric][-1]))
             else:
-                stats.append(metric.collect(batch))
+                stats.append(metric.collect(metric.part_of(batch, bins.get(system))))
         systems[system] = tuple(stats)
     return systems, {metric: pl.DataFrame(np.concatenate(values)) for metric, values in kept.items()}
 
@@ -89,6 +91,7 @@ class CollectChunk:
     metrics: tuple[Metric, ...]
     grouped: bool
     cache: Cache | None
+    bins: Bins = field(default_factory=dict)
 
     def __call__(self, chunk: Chunk) -> Collected:
         """Collect."""
@@ -104,7 +107,9 @@ class CollectChunk:
         kept = [metric for metric in self.metrics if isinstance(metric, SetMetric) and metric.cacheable]
         if cache is None or not kept:
             table = self.source.parse(chunk)
-            return ({}, 0) if table is None else (collect_table(table, self.metrics, self.grouped), len(table))
+            return (
+                ({}, 0) if table is None else (collect_table(table, self.metrics, self.grouped, self.bins), len(table))
+            )
         about = self._digest(chunk)
         rows = cache.get(cache.key("rows", about))
         held = {} if rows is None else {m: v for m in kept if (v := cache.get(_value_key(about, m))) is not None}
@@ -113,7 +118,7 @@ class CollectChunk:
         table = self.source.parse(chunk)
         if table is None:
             return {}, 0
-        systems, values = _collect_keeping(table, self.metrics, self.grouped)
+        systems, values = _collect_keeping(table, self.metrics, self.grouped, self.bins)
         cache.put(cache.key("rows", about), _row_table(systems, self.metrics.index(kept[0])))
         for metric, frame in values.items():
             cache.put(_value_key(about, metric), frame)
@@ -125,7 +130,7 @@ class CollectChunk:
         for system in labels.unique(maintain_order=True).to_list():
             mine = (labels == system).arg_true().to_numpy()
             hashes = rows["context_hash"].to_numpy()[mine] if "context_hash" in rows.columns else None
-            keys = RowKeys(rows["id"].gather(mine), hashes)
+            keys = RowKeys(rows["id"].gather(mine), hashes, sizes=rows["size"].to_numpy()[mine])
             result[system] = tuple(metric.stats_of(keys, held[metric].to_numpy()[mine]) for metric in held)
         return result
 
@@ -148,7 +153,9 @@ def _row_table(systems: BySystem, position: int) -> pl.DataFrame:
     frames = []
     for system, stats in systems.items():
         keys: RowKeys = stats[position].items.rows[0]
-        frame = pl.DataFrame({"id": keys.ids, "system": pl.repeat(system, len(keys.ids), eager=True)})
+        frame = pl.DataFrame(
+            {"id": keys.ids, "system": pl.repeat(system, len(keys.ids), eager=True), "size": keys.sizes}
+        )
         if keys.contexts is not None:
             frame = frame.with_columns(pl.Series("context_hash", keys.contexts))
         frames.append(frame)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from nlgauge.configured import spread
 from nlgauge.errors import DataError
 from nlgauge.metrics.score import Direction, HigherIs, Level, Score
 from nlgauge.scoring.pairing import OTHER_WAY, Pairs, Side, crossed_sides, one_side, pair_values
+from nlgauge.scoring.sizes import at_different_sizes
 from nlgauge.signature import Signature
 from nlgauge.stats.families import holm, holm_family, paired_max_t
 from nlgauge.stats.inference import Comparing
@@ -48,7 +49,7 @@ class Comparison:
     and `second_value` are means over the compared sets, `error` is the standard error of the difference. `effect` is
     the difference in standard deviations (Cohen's d; those of the differences when paired), None where there is no
     spread or no value of single sets. With a `margin`, `equal_p` tests whether the systems differ by as much, and
-    `not_worse_p` whether the second is worse by as much.
+    `not_worse_p` whether the second is worse by as much. Values `at_different_sizes` may differ for that reason alone.
     """
 
     metric: str
@@ -75,6 +76,7 @@ class Comparison:
     equal_p: float | None = None
     not_worse_p: float | None = None
     paired: bool = True
+    at_different_sizes: bool = False
     level: Level = "set"
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
 
@@ -91,6 +93,10 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """What the tests say, in words."""
+        return self._found + (" (measured at different sizes)" if self.at_different_sizes else "")
+
+    @property
+    def _found(self) -> str:
         if self.significant:
             found = self.direction if self.difference > 0 else self.direction.opposite
             pooled = " over all contexts" if self.level == "corpus" else ""
@@ -345,6 +351,7 @@ def _made(
         error=found.error,
         p_adjusted=more["p"],
         margin=how.margin,
+        at_different_sizes=at_different_sizes(first, second),
         **tests,
         **more,
     )
@@ -441,15 +448,3 @@ def _holm_of(p_values: Sequence[float | None], how: Comparing) -> list[float | N
 
 def _with_facts(signature: str, facts: dict[str, str]) -> str:
     return str(Signature.parse(signature).with_facts(facts))
-
-
-def size_warnings(scores: Sequence[Score]) -> Iterator[str]:
-    """Measures of a whole corpus mostly fall with its size (paper 2), which no test between corpora can take out."""
-    for label in dict.fromkeys(score.label for score in scores if score.items is None):
-        sizes = {score.system: score.n for score in scores if score.label == label}
-        if len(set(sizes.values())) > 1:
-            found = ", ".join(f"'{system}' {size:,}" for system, size in sizes.items())
-            yield (
-                f"{label} of a whole corpus depends on its size, and systems have different numbers of texts "
-                f"({found}); compare as many texts of each"
-            )

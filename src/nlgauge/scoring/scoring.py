@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -30,8 +30,9 @@ from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Score
 from nlgauge.models.runtime import Machine
-from nlgauge.scoring.collecting import BySystem, CollectChunk, collect_table, merge
-from nlgauge.stats.inference import Inference
+from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, collect_table, merge
+from nlgauge.scoring.sizes import Collected, collect_at_size
+from nlgauge.stats.inference import OWN, Inference, Sizing
 
 _WORTH_PROCESSES = 512 << 20
 _CORES_FOR_THREADS = 4
@@ -46,19 +47,21 @@ def score(
     `data` is a file name, a `Source`, a `ResponseSets`, an `Items`, a frame of Polars, pandas or Arrow, lists of texts,
     or a list of file names or sources (each a system of its own). Metrics are written as on the command line
     (`"distinct:n=2"`, the bundle `"dialog"`), as signatures, or made with their classes. With `confidence`, scores have
-    intervals. Further options are those of `Reading`, `Inference`, `Machine` and `Running`.
+    intervals. Several systems are measured at a common size (`size`). Further options are those of `Reading`,
+    `Inference`, `Sizing`, `Machine` and `Running`.
 
     >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
     0.2
     """
-    reading, inference, machine, running = spread(
-        options, Reading, Inference, Machine, Running, also=("confidence", "metrics")
+    reading, inference, sizing, machine, running = spread(
+        options, Reading, Inference, Sizing, Machine, Running, also=("confidence", "metrics")
     )
     if not confidence and inference != Inference():
         name = next(name for name in vars(inference) if name in options)
         raise OptionError(f"{argument(name)} is about intervals; expected {argument('confidence', True)} with it")
     with machine.used():
-        return score_data(data, metrics, reading=reading, inference=inference if confidence else None, running=running)
+        how = inference if confidence else None
+        return score_data(data, metrics, reading=reading, inference=how, sizing=sizing, running=running)
 
 
 def score_data(
@@ -67,6 +70,7 @@ def score_data(
     *,
     reading: Reading | None = None,
     inference: Inference | None = None,
+    sizing: Sizing = OWN,
     alone: bool = True,
     running: Running | None = None,
 ) -> list[Score]:
@@ -74,33 +78,65 @@ def score_data(
 
     With `alone=False`, they are made only where several systems are found.
     """
-    made = _distinct_metrics(metrics)
+    named = _distinct_metrics(metrics)
     how = running or Running(progress=False)
-    grouped = inference is not None
-    skipped: list[tuple[str, ...]] = []
     with ExitStack() as stack:
         stack.enter_context(kept_open())
-        given = inputs_of(data, reading or Reading(), made)
+        given = inputs_of(data, reading or Reading(), named)
         scratch = stack.enter_context(scratch_folder(how.memory_bytes))
-        if isinstance(given, ResponseSets | Items):
-            if how.by_parts:
-                raise OptionError(f"the data was given in memory; {_NEED_FILES} require files")
-            names = [""]
-            found = [collect_table(given, made, grouped)]
-        else:
-            names = file_names([source.path for source in given])
-            if how.by_parts:
-                found, skipped = stack.enter_context(_by_parts(given, made, grouped, how, scratch))
-            else:
-                part_bytes = _part_bytes(given, made, how)
-                found = [_collect_source(source, made, grouped, how, part_bytes, scratch) for source in given]
-        systems = list(_named(found, names))
+        collector = _Collector(given, inference is not None, how, scratch, stack)
+        made, systems = collect_at_size(collector, named, sizing)
         wanted = inference if alone or len(systems) > 1 else None
         return [
-            replace(metric.finish(stats, wanted), system=system, skipped=skipped[place] if skipped else ())
-            for place, system, all_stats in systems
-            for metric, stats in zip(made, all_stats, strict=True)
+            replace(
+                metric.finish(stats, wanted),
+                label=plain.label,
+                system=one.name,
+                skipped=one.skipped,
+                sizes=one.sizes if plain.depends_on_size else {},
+            )
+            for one in systems
+            for plain, metric, stats in zip(named, made, one.stats, strict=True)
         ]
+
+
+class _Collector:
+    """Goes over the input, once for each list of metrics."""
+
+    def __init__(
+        self, given: list[Source] | Table, grouped: bool, running: Running, scratch: Scratch, stack: ExitStack
+    ) -> None:
+        self._given, self._grouped, self._running, self._scratch = given, grouped, running, scratch
+        self._stack = stack
+
+    def __call__(self, metrics: tuple[Metric, ...], name: str = "", bins: Sequence[Bins] = ()) -> list[Collected]:
+        """What each system comes to; a further round has a `name`, and `bins` of the contexts of each source."""
+        given, running, grouped = self._given, self._running, self._grouped
+        if name and not isinstance(given, ResponseSets | Items) and any(source.path == STDIN for source in given):
+            raise OptionError(
+                "systems on standard input have different sizes, and it can be read only once; expected a file, or "
+                f"{argument('size', 'own')}",
+                option="size",
+            )
+        if isinstance(given, ResponseSets | Items):
+            if running.by_parts:
+                raise OptionError(f"the data was given in memory; {_NEED_FILES} require files")
+            table = collect_table(given, metrics, grouped, bins[0] if bins else None)
+            return list(_named([table], [""], []))
+        names, skipped = file_names([source.path for source in given]), list[tuple[str, ...]]()
+        if running.by_parts:
+            _check_by_parts(given)
+            from nlgauge.scoring.by_parts import collected_by_parts
+
+            rounds = collected_by_parts(given, metrics, grouped, running, self._scratch, name, bins)
+            found, skipped = self._stack.enter_context(rounds)
+        else:
+            part_bytes = _part_bytes(given, metrics, running)
+            found = [
+                _collect_source(source, metrics, grouped, running, part_bytes, self._scratch, mine)
+                for source, mine in zip(given, bins or [{}] * len(given), strict=True)
+            ]
+        return list(_named(found, names, skipped))
 
 
 def _distinct_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ...]:
@@ -149,7 +185,7 @@ def file_names(paths: list[str]) -> list[str]:
     return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]
 
 
-def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[int, str, tuple[Any, ...]]]:
+def _named(found: list[BySystem], names: list[str], skipped: list[tuple[str, ...]]) -> Iterator[Collected]:
     """Systems are called as their column says, or as their file where it says nothing or the same of several files."""
     labels = [label or name for systems, name in zip(found, names, strict=True) for label in systems]
     for place, (systems, name) in enumerate(zip(found, names, strict=True)):
@@ -157,7 +193,7 @@ def _named(found: list[BySystem], names: list[str]) -> Iterator[tuple[int, str, 
             called = label or name
             if labels.count(called) > 1:
                 called = name if len(systems) == 1 else f"{name}: {called}"
-            yield place, called, stats
+            yield Collected(place, label, called, stats, skipped[place] if skipped else ())
 
 
 def _part_bytes(sources: Sequence[Source], metrics: tuple[Metric, ...], running: Running) -> int:
@@ -185,11 +221,7 @@ def _chunks(source: Source, part_bytes: int, chunk_bytes: int) -> Iterator[Chunk
     )
 
 
-def _by_parts(
-    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, running: Running, scratch: Scratch
-) -> AbstractContextManager[tuple[list[BySystem], list[tuple[str, ...]]]]:
-    from nlgauge.scoring.by_parts import collected_by_parts
-
+def _check_by_parts(sources: Sequence[Source]) -> None:
     if any(source.reading.one_set for source in sources):
         raise OptionError(
             f"{argument('one_set')} reads a file as a whole; expected {argument('engine', LOCAL)}, without "
@@ -197,21 +229,26 @@ def _by_parts(
         )
     if any(source.path == STDIN for source in sources):
         raise OptionError(f"standard input can be read only once; {_NEED_FILES} require files")
-    return collected_by_parts(sources, metrics, grouped, running, scratch)
 
 
 def _collect_source(
-    source: Source, metrics: tuple[Metric, ...], grouped: bool, running: Running, part_bytes: int, scratch: Scratch
+    source: Source,
+    metrics: tuple[Metric, ...],
+    grouped: bool,
+    running: Running,
+    part_bytes: int,
+    scratch: Scratch,
+    bins: Bins,
 ) -> BySystem:
     size = source.size if source.path != STDIN else None
     if source.reading.one_set:
         try:
-            return collect_table(source.read(), metrics, grouped)
+            return collect_table(source.read(), metrics, grouped, bins)
         except DataError as error:
             raise error.at(file=source.name) from error
     workers = running.workers or _workers_for(size)
     cache = Cache() if running.cache and source.path != STDIN else None
-    work = CollectChunk(source, metrics, grouped, cache)
+    work = CollectChunk(source, metrics, grouped, cache, bins)
     merged: BySystem = {}
     total = None if source.format == "parquet" else size
     with progress_bar(f"scoring {source.name}", total, show=running.progress) as advance:

@@ -33,7 +33,35 @@ class Inference(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparing(Inference):
+class Sizing(Options):
+    """At which size systems are measured, since most measures of diversity change with it."""
+
+    heading: ClassVar[str] = "Inference"
+
+    size: str = option(
+        "common",
+        "Responses per set, and texts of a corpus, at which systems are measured: common (those of the smallest "
+        "system), own (whatever each system has), or a number of responses.",
+        metavar="common|own|N",
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", str(self.size))
+        super().__post_init__()
+        known = self.size in ("common", "own") or self.at is not None
+        check_that(known, "size", self.size, "common, own, or a number of responses, 1 or more")
+
+    @property
+    def at(self) -> int | None:
+        """The number of responses, where one is named."""
+        return int(self.size) if self.size.isdecimal() and int(self.size) else None
+
+
+OWN = Sizing(size="own")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparing(Inference, Sizing):
     """How systems are compared."""
 
     correction: Correction = option(

@@ -87,7 +87,7 @@ class Compression(WordingMetric):
     def relevant_options(self) -> Mapping[str, Any]:
         """`over` and `blocks` only where they pool sets."""
         shown = super().relevant_options()
-        return shown if self.over == "corpus" else {"by": shown["by"]}
+        return shown if self.over == "corpus" else {key: shown[key] for key in shown if key not in ("over", "blocks")}
 
     def per_set(self, batch: Batch) -> Array:
         """Compression ratio of each set."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.configured import option
-from nlgauge.metrics.base import Metric, SetMetric
+from nlgauge.metrics.base import Metric, SetMetric, SizedMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import Bounds, Direction
 
@@ -84,6 +84,7 @@ class SentenceSimilarity(EmbeddingMetric):
 
     name: ClassVar[str] = "sent-sim"
     bounds: ClassVar[Bounds] = (-1.0, 1.0)
+    depends_on_size: ClassVar[bool] = False
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2; Reimers & Gurevych 2019"
 
     def of_vectors(self, vectors: Array) -> float:
@@ -95,7 +96,7 @@ class SentenceSimilarity(EmbeddingMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vendi(EmbeddingMetric):
+class Vendi(EmbeddingMetric, SizedMetric):
     """The Vendi score: the effective number of different texts in a set, from the eigenvalues of their similarities.
 
     1 when all texts are alike, the number of texts when none resembles another. `q` is the order of the entropy.
@@ -125,7 +126,7 @@ class Vendi(EmbeddingMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMeansInertia(EmbeddingMetric):
+class KMeansInertia(EmbeddingMetric, SizedMetric):
     """Mean squared distance of embeddings to the nearest of k centres (Du & Black 2019); best of ten seeded starts."""
 
     name: ClassVar[str] = "kmeans-inertia"
@@ -153,7 +154,7 @@ class KMeansInertia(EmbeddingMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Volume(EmbeddingMetric):
+class Volume(EmbeddingMetric, SizedMetric):
     """Volume that a set's embeddings take up: the geometric mean of their standard deviations along the axes."""
 
     name: ClassVar[str] = "volume"

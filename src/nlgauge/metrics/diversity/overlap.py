@@ -34,6 +34,7 @@ class CosineSimilarity(OrderOptions, SetMetric):
     name: ClassVar[str] = "cos-sim"
     bounds: ClassVar[Bounds] = (-1.0, 0.0)
     aspect: ClassVar[str] = "form"
+    depends_on_size: ClassVar[bool] = False
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2"
     needs: ClassVar[int] = 2

@@ -54,6 +54,7 @@ class PairReduction(SetMetric):
 
     name: ClassVar[str] = "pairs"
     aspect: ClassVar[str] = "form"
+    depends_on_size: ClassVar[bool] = False
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
     paper: ClassVar[str] = "Tevet & Berant 2021, section 5"
     needs: ClassVar[int] = 2

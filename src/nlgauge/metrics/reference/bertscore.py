@@ -91,6 +91,7 @@ class BertScoreDiversity(EncoderDiversity):
     """
 
     name: ClassVar[str] = "bertscore-div"
+    depends_on_size: ClassVar[bool] = False
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2; Zhang et al. 2020, section 3"
 
     layer: int = option(-1, LAYER)

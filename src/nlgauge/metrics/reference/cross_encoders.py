@@ -48,6 +48,7 @@ class StsDiversity(CrossEncoderMetric, SetMetric):
 
     name: ClassVar[str] = "sts-div"
     aspect: ClassVar[str] = "content"
+    depends_on_size: ClassVar[bool] = False
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2 (BERT-STS)"
     needs: ClassVar[int] = 2

@@ -108,6 +108,8 @@ class PooledCounts:
 class PooledReferenceMetric(PooledMetric, ReferenceMetric):
     """A measure from whole-number counts: of each item (`over=item`), or of all items added up (`over=corpus`)."""
 
+    depends_on_size: ClassVar[bool] = False
+
     over: Literal["item", "corpus"] = option("item", "What has one value: each item, or the whole corpus.")
 
     @abstractmethod

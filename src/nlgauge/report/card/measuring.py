@@ -81,7 +81,7 @@ def _scores(
 ) -> tuple[list[Score], list[Missing]]:
     """All scores; if they cannot be computed together, those of the metrics that work alone."""
     try:
-        return score_data(inputs, metrics, inference=inference, running=running), []
+        return score_data(inputs, metrics, inference=inference, sizing=inference, running=running), []
     except (DataError, MissingExtra, ModelError) as error:
         if len(metrics) < 2:
             raise
@@ -90,7 +90,7 @@ def _scores(
     failed: list[Missing] = []
     for metric in metrics:
         try:
-            found += score_data(inputs, [metric], inference=inference, running=running)
+            found += score_data(inputs, [metric], inference=inference, sizing=inference, running=running)
         except (DataError, MissingExtra, ModelError) as error:
             failed.append(Missing(metric.label, str(error), metric.aspect))
     if not found:

@@ -72,7 +72,7 @@ class WindowPairs:
 class ImprovementStudy(MetricOptions, Study):
     """Does a better metric score mean better texts? Differences between windows of items sorted by human score.
 
-    Windows have `size` items, each window `stride` items further up than the last. Of 1,000 items the paper makes
+    Windows have `window` items, each window `stride` items further up than the last. Of 1,000 items the paper makes
     (1000 - 200) / 10 = 80 windows and 80 x 80 = 6,400 pairs, which the default does: the last window that would fit, of
     the best 200 items, is not among them. `windows="all"` takes it too (81). As in the paper, pairs are ordered and
     each window is paired with itself as well.
@@ -105,7 +105,7 @@ class ImprovementStudy(MetricOptions, Study):
     aspect: ClassVar[str] = "quality"
 
     truth: str = required("Column of human scores.", metavar="COL")
-    size: int = option(200, "Items in a window.", metavar="N")
+    window: int = option(200, "Items in a window.", metavar="N")
     stride: int = option(10, "Items from one window to the next.", metavar="N")
     windows: Windows = option("paper", "Of 1,000 items: 80 windows as the paper counts, or all 81 that fit.")
     alpha: float = option(0.01, "Differences are significant below this p (t-test).", metavar="P")
@@ -113,7 +113,7 @@ class ImprovementStudy(MetricOptions, Study):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_that(self.size >= 2, "size", self.size, "at least 2 items")
+        check_that(self.window >= 2, "window", self.window, "at least 2 items")
         check_that(self.stride >= 1, "stride", self.stride, "at least 1 item")
         check_that(0 < self.alpha < 1, "alpha", self.alpha, "a p between 0 and 1")
 
@@ -134,7 +134,9 @@ class ImprovementStudy(MetricOptions, Study):
             for one in task.measured:
                 mine = order[one.defined[order]]
                 count = self._number_of_windows(task, one, len(mine))
-                found = compare_windows(human[mine], one.values[mine], size=self.size, stride=self.stride, count=count)
+                found = compare_windows(
+                    human[mine], one.values[mine], size=self.window, stride=self.stride, count=count
+                )
                 ties = self._spread_over_ties(human[mine], one.values[mine], count)
                 row = _row(task, one, found, self.alpha) | {"n": len(mine), "r2_ties": ties}
                 if row["r2"] is None:
@@ -151,11 +153,11 @@ class ImprovementStudy(MetricOptions, Study):
         return Result(self, rows, tuple(notes), {"test": "student-t"}, {"points": pl.concat(points)})
 
     def _number_of_windows(self, task: Task, one: Measured, items: int) -> int:
-        count = number_of_windows(items, self.size, self.stride, self.windows)
+        count = number_of_windows(items, self.window, self.stride, self.windows)
         if count < _FEWEST_WINDOWS:
             raise DataError(
-                f"{items} items with {one.label} make {count} windows of {self.size} items, {self.stride} apart; "
-                f"expected at least {_FEWEST_WINDOWS}: choose a smaller {argument('size')} or {argument('stride')}",
+                f"{items} items with {one.label} make {count} windows of {self.window} items, {self.stride} apart; "
+                f"expected at least {_FEWEST_WINDOWS}: choose a smaller {argument('window')} or {argument('stride')}",
                 file=task.name or None,
             )
         if count > _MOST_WINDOWS:
@@ -170,11 +172,11 @@ class ImprovementStudy(MetricOptions, Study):
         if len(np.unique(human)) == len(human):
             return None
         rng = np.random.default_rng(self.seed)
-        means = _cut(human, self.size, self.stride, count).mean(axis=1)
+        means = _cut(human, self.window, self.stride, count).mean(axis=1)
         found = []
         for _ in range(_TIE_ORDERS):
             order = np.lexsort((rng.random(len(human)), human))
-            found.append(_r2(means, _cut(metric[order], self.size, self.stride, count).mean(axis=1)))
+            found.append(_r2(means, _cut(metric[order], self.window, self.stride, count).mean(axis=1)))
         real = [value for value in found if np.isfinite(value)]
         return [min(real), max(real)] if real else None
 
