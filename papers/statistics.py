@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist
 
@@ -19,9 +20,12 @@ import numpy as np
 
 import nlgauge.stats
 from nlgauge.arrays import Array
+from nlgauge.data.tables import ResponseSets
 from nlgauge.engine.files import write_text
+from nlgauge.scoring.comparison import compare
+from nlgauge.scoring.scoring import score
 from nlgauge.stats.agreement import alpha_interval
-from nlgauge.stats.clusters import compare_metrics
+from nlgauge.stats.clusters import cluster, compare_metrics
 from nlgauge.stats.correlation import bootstrap_intervals
 from nlgauge.stats.families import holm, paired_max_t
 from nlgauge.stats.means import mean_interval
@@ -96,6 +100,14 @@ def cells(times: int) -> Iterator[Cell]:
             )
     for metrics in (3, 6, 12):
         yield Cell("clusters", f"{metrics} metrics", "60", (0.0, 0.06), splits(metrics), times // 2)
+    for systems in (3, 10, 30):
+        for units in (20, 60):
+            row = f"{systems} systems"
+            yield Cell("systems", row, f"{units}", (0.0, 0.06), splits_systems(systems, units), times // 5)
+    for metric in ("distinct", "entropy", "self-bleu", "vendi", "ead"):
+        for sizes in ((3, 5), (3, 10), (5, 10)):
+            column = f"{sizes[0]} and {sizes[1]}"
+            yield Cell("sizes", metric, column, (0.0, 0.06), rejects_sizes(metric, sizes), times // 5)
     for kind in ("pearson", "spearman"):
         for rho in (0.0, 0.5, 0.9):
             for size in (10, 20, 45):
@@ -180,6 +192,47 @@ def splits(metrics: int) -> Callable[[Generator, int], float]:
         truth, common = rng.normal(size=60), rng.normal(size=60)
         values = {f"m{i}": 0.5 * truth + common + rng.normal(size=60) for i in range(metrics)}
         return float(max(compare_metrics(values, truth, permutations=400, seed=seed).clusters) > 1)
+
+    return once
+
+
+def splits_systems(systems: int, units: int) -> Callable[[Generator, int], float]:
+    """Whether equally good systems make several clusters of a leaderboard."""
+
+    def once(rng: Generator, seed: int) -> float:
+        values = rng.normal(size=(units, 1)) + rng.normal(size=(units, systems))
+        pairs = np.array(list(combinations(range(systems), 2)))
+        p = paired_max_t(values[:, pairs[:, 0]] - values[:, pairs[:, 1]], resamples=1000, seed=seed).p
+        table = np.ones((systems, systems))
+        table[pairs[:, 0], pairs[:, 1]] = table[pairs[:, 1], pairs[:, 0]] = p
+        order = np.argsort(-values.mean(axis=0))
+        return float(max(cluster(table[np.ix_(order, order)], 0.05)) > 1)
+
+    return once
+
+
+def rejects_sizes(metric: str, sizes: tuple[int, int]) -> Callable[[Generator, int], float]:
+    """Whether one generator that answers 50 contexts with other numbers of responses is found to differ."""
+    words = np.array([f"word{number}" for number in range(300)])
+    weights = 1 / np.arange(1, 301)
+    pool_rng = np.random.default_rng(1)
+    pool = [
+        " ".join(pool_rng.choice(words, length, p=weights / weights.sum())) for length in pool_rng.integers(4, 10, 1000)
+    ]
+    contexts = [f"context {number}" for number in range(50)]
+
+    def once(rng: Generator, seed: int) -> float:
+        tables = [
+            ResponseSets.of(
+                [[pool[place] for place in rng.integers(0, len(pool), size)] for _ in contexts],
+                contexts=contexts,
+                ids=contexts,
+                systems=[str(size)] * len(contexts),
+            )
+            for size in sizes
+        ]
+        first, second = score(ResponseSets.concat(tables), [metric], confidence=True)
+        return float(compare(first, second, seed=seed).p < 0.05)
 
     return once
 
@@ -281,6 +334,10 @@ TEXTS = {
     "unpaired": "Type I error (%) of the studentised unpaired permutation test at .05. Columns: sizes of the samples.",
     "families": "Family-wise error (%) of step-down max-T over correlated tests. Columns: number of units.",
     "clusters": "How often (%) equally good metrics are split into clusters; 60 items.",
+    "systems": "How often (%) equally good systems are split into clusters of a leaderboard; all pairs are one family. "
+    "Columns: number of contexts.",
+    "sizes": "Type I error (%) where one generator has answered 50 contexts with other numbers of responses per set, "
+    "compared at the common size. Columns: responses per set.",
     "correlations": "Coverage (%) of 95 % intervals of correlations of normal values: Student's t on Fisher's scale, "
     "with the bootstrap's error. Columns: number of items.",
     "oca": "Coverage (%) of 95 % intervals of OCA on new data (`oca_corrected`). Columns: number of sets.",
@@ -291,6 +348,7 @@ TEXTS = {
 TITLES = {
     "means": "Means", "contexts": "Means of sets that share contexts", "paired": "Paired tests",
     "unpaired": "Unpaired tests", "families": "Families of tests", "clusters": "Clusters of metrics",
+    "systems": "Clusters of systems", "sizes": "Systems of different sizes",
     "correlations": "Correlations", "oca": "Optimal classification accuracy", "alpha": "Agreement", "power": "Power",
 }  # fmt: skip
 INTRODUCTION = """# Statistics: what is promised, and how often it holds
