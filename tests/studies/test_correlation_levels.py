@@ -16,7 +16,7 @@ from scipy.stats import pearsonr, spearmanr
 import nlgauge
 from nlgauge.errors import DataError, OptionError
 from nlgauge.report.study_tables import render_study
-from nlgauge.stats.pairwise import soft_pairwise_accuracy
+from nlgauge.stats.pairwise import pairwise_accuracy, soft_pairwise_accuracy
 from tests.errors import raises
 from tests.helpers import Outcome
 from tests.helpers import nlgauge as command
@@ -152,6 +152,24 @@ class TestWithin:
         assert (row["contexts"], row["n"]) == (28, 112)
         (note,) = (note for note in study.notes if note.startswith("good within context"))
         assert "2 of 30 contexts are left out, 1 with fewer than 3 items and 1 where all values" in note
+
+    def test_accuracy_is_over_all_contexts_those_of_equal_human_scores_too(self) -> None:
+        frame = made_table().with_columns(
+            human=pl.when(pl.col("context") < "context 2").then(2.0).otherwise(pl.col("human"))
+        )
+        each = [
+            pairwise_accuracy(part["good"].to_numpy(), part["human"].to_numpy()).value
+            for part in frame.partition_by("context")
+        ]
+        row = found(study_of(frame, within="context"), "good", level="within")
+        contexts = np.array(frame["context"])
+        best = pairwise_accuracy(frame["good"].to_numpy(), frame["human"].to_numpy(), groups=contexts, epsilon=None)
+        assert (row["accuracy"], row["epsilon"]) == (best.value, best.epsilon)
+        assert row["accuracy"] > np.mean(each)
+        tied = frame.with_columns(human=pl.col("context").str.strip_prefix("context ").cast(pl.Float64))
+        row = found(study_of(tied, within="context"), "good", level="within")
+        assert row["pearson"] is None
+        assert row["accuracy"] == 1.0
 
     def test_where_no_context_is_usable_there_is_no_number(self) -> None:
         study = study_of(made_table(), within="id")

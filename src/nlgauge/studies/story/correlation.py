@@ -65,7 +65,8 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
 
     With groups, contexts or systems, a row has a `level` and the column behind it in `column`. "items" is the
     correlation over items, of all of them ("overall") or of a group; with `against`, as in Table 3 of paper 4. "within"
-    is the mean of the correlations inside each of `contexts` contexts, with an interval over contexts. "systems" is the
+    is the mean of the correlations inside each of `contexts` contexts, with an interval over contexts; its
+    `accuracy` is the mean over all contexts, as in WMT's tasks, those of equal human scores included. "systems" is the
     correlation of system means: `n` systems, the share of pairs of systems that the metric orders as people do
     (`accuracy`), soft pairwise accuracy (`soft_accuracy`), and intervals that resample contexts for the same systems
     (Boot-Inputs of Deutsch, Dror & Roth 2021): how far other contexts would change the result, not how far other

@@ -68,15 +68,13 @@ def within_row(task: Task, one: Measured, levels: Array, column: str, using: Inf
     if missing := cells.null_count():
         notes.append(f"{one.label} within {column}: {missing} items{where} have no {column}; they are left out")
     row = empty_row(task.name, one, "within", OVERALL, column, int(used.sum())) | {"contexts": count}
-    if not count:
-        return row
-    for kind in KINDS:
+    for kind in KINDS if count else ():
         each = np.array(found[kind])
         row[kind] = float(np.sort(each).mean())
         if count >= FEWEST:
             row[f"{kind}_ci"] = pair(mean_interval(each, using.level))
     sizes = np.unique(contexts.astype(np.str_), return_counts=True)[1]
-    if int((sizes**2).sum()) <= MOST_FOR_PAIRS**2:
+    if sizes.max(initial=0) > 1 and int((sizes**2).sum()) <= MOST_FOR_PAIRS**2:
         pairs = calibrate_ties(values, truth, contexts)
         row |= {"accuracy": pairs.value, "epsilon": pairs.epsilon}
     return row
