@@ -116,11 +116,17 @@ def without_parts(table: Array, seed: int) -> Iterator[Array]:
     """The table without each row, or without each of 15 to 30 parts of many rows, which are as equal as can be."""
     filled = np.nan_to_num(table, nan=np.inf)
     order = np.lexsort(np.concatenate([np.sort(filled, axis=1), filled], axis=1).T[::-1])
-    parts = np.arange(len(table))
-    if len(table) > _MOST_PARTS:
-        parts = np.random.default_rng(seed).permutation(parts % (len(table) // -(-len(table) // _MOST_PARTS)))
+    parts = parts_of(len(table), seed)
     for part in range(int(parts.max()) + 1):
         yield table[order][parts != part]
+
+
+def parts_of(count: int, seed: int) -> Array:
+    """The part of each of so many units: each by itself, or of many 15 to 30 parts, as equal as can be."""
+    if count <= _MOST_PARTS:
+        return np.arange(count)
+    parts = np.arange(count) % (count // -(-count // _MOST_PARTS))
+    return np.random.default_rng(seed).permutation(parts)
 
 
 def _alpha_or_nan(ratings: Array, level: Level) -> float:
