@@ -21,14 +21,14 @@ items = st.lists(
 
 
 def slow_accuracy(rows: list[tuple[float, float, int]], epsilon: float, *, grouped: bool) -> tuple[float, int]:
-    """Look at every pair."""
-    right = []
+    """Look at every pair; the mean over groups."""
+    right: dict[int, list[bool]] = {}
     for (x, y, group), (other_x, other_y, other_group) in combinations(rows, 2):
         if grouped and group != other_group:
             continue
         called = 0 if abs(x - other_x) <= epsilon else np.sign(x - other_x)
-        right.append(called == np.sign(y - other_y))
-    return float(np.mean(right)) if right else np.nan, len(right)
+        right.setdefault(group if grouped else 0, []).append(called == np.sign(y - other_y))
+    return float(np.mean([np.mean(one) for one in right.values()] or [np.nan])), sum(map(len, right.values()))
 
 
 def columns(rows: list[tuple[float, float, int]], *, grouped: bool) -> tuple[Any, Any, Any]:
@@ -62,7 +62,7 @@ def test_calibration_finds_the_smallest_of_the_best_epsilons(
     tried = [slow_accuracy(rows, epsilon, grouped=grouped)[0] for epsilon in epsilons]
     found = calibrate_ties(metric, truth, groups)
     assert found.value == pytest.approx(max(tried))
-    assert found.epsilon == epsilons[int(np.argmax(tried))]
+    assert found.epsilon == epsilons[int(np.argmax(np.array(tried) >= max(tried) - 1e-9))]
     assert found == pairwise_accuracy(metric, truth, groups=groups, epsilon=None)
     assert found == pairwise_accuracy(metric, truth, groups=groups, epsilon=found.epsilon)
 
@@ -74,6 +74,58 @@ def test_ties_by_hand() -> None:
     assert calibrate_ties(metric, truth) == PairwiseAccuracy(1.0, 0.25, 3)
     assert pairwise_accuracy(metric, truth, epsilon=2) == PairwiseAccuracy(1 / 3, 2.0, 3)
     assert pairwise_accuracy(metric, truth, groups=np.array(["a", "b", "b"])) == PairwiseAccuracy(1.0, 0.0, 1)
+
+
+def ties_matter(metric: Any, human: Any, epsilon: float) -> float:
+    """acc_eq by its published definition, (C + T_hm) / (C + D + T_h + T_m + T_hm), the mean over source segments.
+
+    Tables of systems x segments; a NaN is a segment that the metric did not score.
+    """
+    found = []
+    for segment in range(metric.shape[1]):
+        counts = dict.fromkeys(("concordant", "discordant", "human", "metric", "both"), 0)
+        for i, j in combinations(range(len(metric)), 2):
+            m, h = metric[i, segment] - metric[j, segment], human[i, segment] - human[j, segment]
+            if np.isnan(m):
+                continue
+            if abs(m) <= epsilon:
+                counts["both" if h == 0 else "metric"] += 1
+            else:
+                counts["human" if h == 0 else "concordant" if (m > 0) == (h > 0) else "discordant"] += 1
+        if total := sum(counts.values()):
+            found.append((counts["concordant"] + counts["both"]) / total)
+    return sum(found) / len(found)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_accuracy_and_calibration_are_those_of_the_published_definition(seed: int) -> None:
+    """Human scores that tie in whole segments, metrics that tie, and metrics without a value, as WMT groups them."""
+    rng = np.random.default_rng(seed)
+    systems, segments = int(rng.integers(3, 7)), int(rng.integers(3, 12))
+    human = rng.integers(0, 4, (systems, segments)).astype(float)
+    human[:, rng.random(segments) < 0.4] = 2.0
+    metric = human + rng.normal(size=human.shape)
+    if seed % 2:
+        metric = np.round(metric, 1)
+    if seed % 3 == 0:
+        metric[rng.random(human.shape) < 0.2] = np.nan
+    given_values = np.isfinite(metric)
+    rows = metric[given_values], human[given_values]
+    groups = np.broadcast_to(np.arange(segments), human.shape)[given_values]
+    distances = {abs(a - b) for column in metric.T for a, b in combinations(column[np.isfinite(column)], 2)}
+    tried = {epsilon: ties_matter(metric, human, epsilon) for epsilon in sorted({0.0} | distances)}
+    best = min(epsilon for epsilon, value in tried.items() if value >= max(tried.values()) - 1e-12)
+    found = calibrate_ties(*rows, groups)
+    assert found.epsilon == pytest.approx(best, abs=1e-12)
+    assert found.value == pytest.approx(tried[best], abs=1e-12)
+    assert pairwise_accuracy(*rows, groups=groups).value == pytest.approx(tried[0.0], abs=1e-12)
+
+
+def test_segments_of_equal_human_scores_count() -> None:
+    """A metric that calls their ties is right there, one that does not is wrong."""
+    human, groups = np.array([1.0, 1, 1, 2]), np.array([0, 0, 1, 1])
+    assert pairwise_accuracy(np.array([5.0, 5, 1, 2]), human, groups=groups).value == 1.0
+    assert pairwise_accuracy(np.array([5.0, 6, 1, 2]), human, groups=groups).value == 0.5
 
 
 def slow_soft_accuracy(metric: Any, truth: Any) -> float:
@@ -88,6 +140,28 @@ def slow_soft_accuracy(metric: Any, truth: Any) -> float:
             p.append(np.mean([1.0 if d > found + 1e-9 else 0.5 if d > found - 1e-9 else 0.0 for d in null]))
         distances.append(abs(p[0] - p[1]))
     return float(1 - np.mean(distances))
+
+
+def published_soft_accuracy(metric: Any, human: Any) -> float:
+    """SPA as published: p is the share of all swaps whose difference is at least the one found."""
+    swaps = np.array(list(product((-1, 1), repeat=metric.shape[1])))
+    gaps = []
+    for i, j in combinations(range(len(metric)), 2):
+        p = [np.mean(swaps @ (side[i] - side[j]) >= (side[i] - side[j]).sum() - 1e-9) for side in (human, metric)]
+        gaps.append(abs(p[0] - p[1]))
+    return float(1 - np.mean(gaps))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_soft_accuracy_nears_that_of_the_published_definition(seed: int) -> None:
+    """Within four standard errors of 10,000 swaps; some segments have equal human scores for all systems."""
+    rng = np.random.default_rng(seed)
+    systems = int(rng.integers(2, 6))
+    human = rng.normal(size=(systems, 10)) + 0.4 * np.arange(systems)[:, None]
+    human[:, : rng.integers(0, 4)] = 0.0
+    metric = human + rng.normal(size=human.shape) * rng.uniform(0, 3)
+    found = soft_pairwise_accuracy(metric, human, permutations=10_000)
+    assert found == pytest.approx(published_soft_accuracy(metric, human), abs=4 * 0.5 / 100)
 
 
 def test_soft_accuracy_nears_that_of_all_permutations() -> None:

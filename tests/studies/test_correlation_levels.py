@@ -16,7 +16,7 @@ from scipy.stats import pearsonr, spearmanr
 import nlgauge
 from nlgauge.errors import DataError, OptionError
 from nlgauge.report.study_tables import render_study
-from nlgauge.stats.pairwise import soft_pairwise_accuracy
+from nlgauge.stats.pairwise import pairwise_accuracy, soft_pairwise_accuracy
 from tests.errors import raises
 from tests.helpers import Outcome
 from tests.helpers import nlgauge as command
@@ -153,10 +153,89 @@ class TestWithin:
         (note,) = (note for note in study.notes if note.startswith("good within context"))
         assert "2 of 30 contexts are left out, 1 with fewer than 3 items and 1 where all values" in note
 
+    def test_accuracy_is_over_all_contexts_those_of_equal_human_scores_too(self) -> None:
+        frame = made_table().with_columns(
+            human=pl.when(pl.col("context") < "context 2").then(2.0).otherwise(pl.col("human"))
+        )
+        each = [
+            pairwise_accuracy(part["good"].to_numpy(), part["human"].to_numpy()).value
+            for part in frame.partition_by("context")
+        ]
+        row = found(study_of(frame, within="context"), "good", level="within")
+        contexts = np.array(frame["context"])
+        best = pairwise_accuracy(frame["good"].to_numpy(), frame["human"].to_numpy(), groups=contexts, epsilon=None)
+        assert (row["accuracy"], row["epsilon"]) == (best.value, best.epsilon)
+        assert row["accuracy"] > np.mean(each)
+        tied = frame.with_columns(human=pl.col("context").str.strip_prefix("context ").cast(pl.Float64))
+        row = found(study_of(tied, within="context"), "good", level="within")
+        assert row["pearson"] is None
+        assert row["accuracy"] == 1.0
+
     def test_where_no_context_is_usable_there_is_no_number(self) -> None:
         study = study_of(made_table(), within="id")
         assert found(study, "good", level="within")["pearson"] is None
         assert any("120 of 120 contexts are left out" in note for note in study.notes)
+
+
+class TestCeilings:
+    """`human` is the mean of three raters, and `good` what they would say without noise."""
+
+    @staticmethod
+    def made() -> pl.DataFrame:
+        rng = np.random.default_rng(9)
+        frame = made_table(60)
+        true = frame["human"].to_numpy()
+        ratings = true + 0.5 * rng.normal(size=(3, 1)) + 1.5 * rng.normal(size=(3, len(true)))
+        columns = {f"rating_{rater}": row for rater, row in enumerate(ratings)}
+        return frame.with_columns(good=pl.Series(true), human=pl.Series(ratings.mean(axis=0)), **columns)
+
+    def test_a_metric_without_error_reaches_it_on_every_level(self) -> None:
+        study = study_of(self.made(), raters=["rating_*"], groups=["system"], within="context", systems="system")
+        for level, group in (("items", "overall"), ("items", "b"), ("within", "overall"), ("systems", "overall")):
+            row = found(study, "good", group, level)
+            assert row["pearson"] == pytest.approx(row["ceiling"], abs=0.1), (level, group)
+        row = found(study, "good")
+        assert row["ceiling_ci"][0] < row["pearson"] < row["ceiling_ci"][1]
+        assert row["spearman_ceiling"] == pytest.approx(row["spearman"], abs=0.06)
+        assert row["kendall_ceiling"] == pytest.approx(row["kendall"], abs=0.06)
+        assert found(study, "noise")["ceiling"] == row["ceiling"]
+        assert any(note.startswith("ceiling: what a metric without any error") for note in study.notes)
+        assert study.signature.facts["ceiling"].startswith("icc")
+        assert "ceiling" in render_study(study, "text")
+
+    def test_ratings_of_the_truth_give_the_same_and_are_no_metric(self) -> None:
+        frame = self.made()
+        long = frame.unpivot(["rating_0", "rating_1", "rating_2"], index="id", variable_name="rater")
+        ratings = long.rename({"id": "item"}).with_columns(question=pl.lit("human"))
+        by_columns = study_of(frame, raters=["rating_*"])
+        by_table = study_of(frame, ratings=nlgauge.Ratings(ratings))
+        without = study_of(frame.drop("human"), ratings=nlgauge.Ratings(ratings))
+        for one in (by_table, without):
+            assert [row["metric"] for row in one.rows] == ["good", "noise"]
+            assert one.rows[0]["ceiling"] == pytest.approx(by_columns.rows[0]["ceiling"], abs=1e-12)
+            assert one.rows[0]["pearson"] == pytest.approx(by_columns.rows[0]["pearson"], abs=1e-12)
+
+    def test_without_single_ratings_there_is_no_column(self) -> None:
+        study = study_of(made_table())
+        assert not any("ceiling" in row for row in study.rows)
+        assert "ceiling" not in {column.key for column in study.columns}
+
+    def test_one_rater_has_no_ceiling_and_a_note_says_so(self) -> None:
+        study = study_of(self.made(), raters=["rating_0"])
+        assert "ceiling" not in {column.key for column in study.columns}
+        assert "no ceiling: no item has two ratings, which would show their noise" in study.notes
+
+    def test_what_makes_no_sense_is_said_or_refused(self) -> None:
+        frame = self.made()
+        other = study_of(frame.with_columns(human=pl.col("noise")), raters=["rating_*"])
+        assert any("the truth is not the mean of its ratings" in note for note in other.notes)
+        infinite = frame.with_columns(rating_1=pl.lit(float("inf")))
+        with raises(DataError, option="raters"):
+            study_of(infinite, raters=["rating_*"])
+        holes = frame.with_columns(rating_1=pl.when(pl.int_range(pl.len()) > 3).then(pl.col("rating_1")))
+        assert found(study_of(holes, raters=["rating_*"]), "good", group="")["ceiling"] is not None
+        with raises(DataError, column="score"):
+            study_of(frame, raters=["score"])
 
 
 class TestSystems:

@@ -5,7 +5,7 @@ Ratings are tables of raters x items, with NaN where a rater did not rate an ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -54,7 +54,7 @@ def alpha_interval(
     """
     check_level(confidence, resamples)
     ratings = _pairable(ratings, level)
-    fewer = [] if fixed_raters else [_alpha_or_nan(part, level) for part in without_raters(ratings, seed)]
+    fewer = [] if fixed_raters else [_alpha_or_nan(part, level) for part in without_parts(ratings, seed)]
     ratings = np.sort(ratings, axis=0)
     ratings = ratings[:, np.lexsort(ratings[::-1])]
     values, counts = _counted(ratings)
@@ -67,42 +67,66 @@ def alpha_interval(
 def agreement_interval(
     value: float, by_items: Array, without: Array, items: int, confidence: float
 ) -> tuple[float, float]:
-    """Student's t on the scale -log(1 - agreement), which has no ceiling, with errors of items and of raters.
+    """The interval of `open_interval` with errors of items and of raters.
 
-    `by_items` are values in resamples of items, `without` those with each part of the raters left out (the jackknife).
-    Percentiles over items cover too seldom where raters are a sample; docs/statistics.md has the coverage of this.
+    `by_items` are values in resamples of items, `without` those with each part of the raters left out. Percentiles over
+    items cover too seldom where raters are a sample; docs/statistics.md has the coverage of this.
+    """
+    drawn = _opened(by_items[~np.isnan(by_items)])
+    if len(drawn) < 2:
+        return np.nan, np.nan
+    of_items = float(drawn.var(ddof=1)) * items / max(1, items - 1)
+    return open_interval(value, [(of_items, max(1, items - 1)), *jackknife_error(without)], confidence)
+
+
+def jackknife_error(without: Array) -> list[tuple[float, int]]:
+    """The variance of an agreement on the open scale, and its degrees of freedom; none from fewer than two values.
+
+    `without` are the values with each part left out; those that could not be computed do not count.
+    """
+    fewer = np.sort(_opened(without[~np.isnan(without)]))
+    parts = len(fewer)
+    return [((parts - 1) / parts * float(np.square(fewer - fewer.mean()).sum()), parts - 1)] if parts > 1 else []
+
+
+def open_interval(value: float, errors: Sequence[tuple[float, int]], confidence: float) -> tuple[float, float]:
+    """Student's t on the scale -log(1 - agreement), which has no ceiling.
+
+    `errors` are independent variances on that scale with their degrees of freedom, joined by Satterthwaite's formula.
     """
     from scipy.special import stdtrit
 
-    def moved(agreement: Array) -> Array:
-        found: Array = -np.log(np.maximum(1 - agreement, _NEARLY_NONE))
-        return found
-
-    drawn, fewer = moved(by_items[~np.isnan(by_items)]), np.sort(moved(without[~np.isnan(without)]))
-    if len(drawn) < 2:
+    if not errors or np.isnan(value):
         return np.nan, np.nan
-    of_items, freedom = float(drawn.var(ddof=1)), max(1.0, items - 1.0)
-    variance = of_items
-    if len(fewer) > 1:
-        of_raters = (len(fewer) - 1) / len(fewer) * float(np.square(fewer - fewer.mean()).sum())
-        variance += of_raters
-        if of_items > 0 or of_raters > 0:
-            freedom = variance**2 / (of_items**2 / freedom + of_raters**2 / (len(fewer) - 1))
+    variance = sum(found for found, _ in errors)
     if variance < _NEARLY_NONE**2:
         return value, value
-    centre = float(moved(np.array(value)))
+    freedom = max(1.0, variance**2 / sum(found**2 / degrees for found, degrees in errors))
+    centre = float(_opened(np.array(value)))
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * variance**0.5
     return 1 - float(np.exp(-(centre - half))), 1 - float(np.exp(-(centre + half)))
 
 
-def without_raters(ratings: Array, seed: int) -> Iterator[Array]:
-    """The table without each rater, or without each of 30 parts of many raters."""
-    order = np.lexsort(np.nan_to_num(ratings, nan=np.inf).T[::-1])
-    parts = np.arange(len(ratings)) if len(ratings) <= _MOST_PARTS else np.arange(len(ratings)) % _MOST_PARTS
-    if len(ratings) > _MOST_PARTS:
-        parts = np.random.default_rng(seed).permutation(parts)
+def _opened(agreement: Array) -> Array:
+    found: Array = -np.log(np.maximum(1 - agreement, _NEARLY_NONE))
+    return found
+
+
+def without_parts(table: Array, seed: int) -> Iterator[Array]:
+    """The table without each row, or without each of 15 to 30 parts of many rows, which are as equal as can be."""
+    filled = np.nan_to_num(table, nan=np.inf)
+    order = np.lexsort(np.concatenate([np.sort(filled, axis=1), filled], axis=1).T[::-1])
+    parts = parts_of(len(table), seed)
     for part in range(int(parts.max()) + 1):
-        yield ratings[order][parts != part]
+        yield table[order][parts != part]
+
+
+def parts_of(count: int, seed: int) -> Array:
+    """The part of each of so many units: each by itself, or of many 15 to 30 parts, as equal as can be."""
+    if count <= _MOST_PARTS:
+        return np.arange(count)
+    parts = np.arange(count) % (count // -(-count // _MOST_PARTS))
+    return np.random.default_rng(seed).permutation(parts)
 
 
 def _alpha_or_nan(ratings: Array, level: Level) -> float:

@@ -9,6 +9,8 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True)
 class PairwiseAccuracy:
@@ -26,6 +28,12 @@ class _Pairs:
     distance: Array
     same_order: Array
     truth_tied: Array
+    group: Array
+
+    def mean(self, right: Array) -> float:
+        """The mean over groups of the share of their pairs that are right."""
+        sizes = np.bincount(self.group)
+        return float((np.bincount(self.group, weights=right)[sizes > 0] / sizes[sizes > 0]).mean())
 
 
 def pairwise_accuracy(
@@ -34,8 +42,8 @@ def pairwise_accuracy(
     """acc_eq of Deutsch, Foster & Freitag (2023): the share of pairs correctly called better, worse or tied.
 
     The metric calls a tie when two values differ by at most `epsilon`; None chooses it as `calibrate_ties` does. With
-    `groups`, one label per item, only items of one group are compared, and all pairs count alike: where groups are
-    equally large, that is the mean of the groups' accuracies.
+    `groups`, one label per item, only items of one group are compared, and the value is the mean of the groups'
+    accuracies, as WMT's tasks average over source segments. Groups whose truth is tied throughout count, too.
     """
     if epsilon is None:
         return calibrate_ties(metric, truth, groups)
@@ -43,7 +51,7 @@ def pairwise_accuracy(
         raise OptionError(f"an epsilon of {epsilon:g}; expected a number of at least 0, or None to choose the best")
     pairs = _pairs(metric, truth, groups)
     right = np.where(pairs.distance <= epsilon, pairs.truth_tied, pairs.same_order)
-    return PairwiseAccuracy(float(right.mean()), float(epsilon), len(right))
+    return PairwiseAccuracy(pairs.mean(right), float(epsilon), len(right))
 
 
 def calibrate_ties(metric: Array, truth: Array, groups: Array | None = None) -> PairwiseAccuracy:
@@ -55,14 +63,15 @@ def calibrate_ties(metric: Array, truth: Array, groups: Array | None = None) -> 
     pairs = _pairs(metric, truth, groups)
     order = np.argsort(pairs.distance)
     distance = pairs.distance[order]
-    change = pairs.truth_tied[order].astype(np.int64) - pairs.same_order[order]
+    weights = 1 / np.bincount(pairs.group)[pairs.group]
+    change = np.cumsum(weights[order] * (pairs.truth_tied[order].astype(np.int64) - pairs.same_order[order]))
     last = np.append(distance[1:] != distance[:-1], True)
-    right = np.count_nonzero(pairs.same_order) + np.cumsum(change)[last]
-    epsilons = distance[last]
+    gained, epsilons = change[last], distance[last]
     if epsilons[0] > 0:
-        right, epsilons = np.append(np.count_nonzero(pairs.same_order), right), np.append(0.0, epsilons)
-    best = int(right.argmax())
-    return PairwiseAccuracy(float(right[best] / len(distance)), float(epsilons[best]), len(distance))
+        gained, epsilons = np.append(0.0, gained), np.append(0.0, epsilons)
+    best = float(epsilons[int((gained >= gained.max() - _ROUNDING).argmax())])
+    right = np.where(pairs.distance <= best, pairs.truth_tied, pairs.same_order)
+    return PairwiseAccuracy(pairs.mean(right), best, len(distance))
 
 
 def soft_pairwise_accuracy(metric: Array, truth: Array, *, permutations: int = 1000, seed: int = 12345) -> float:
@@ -132,4 +141,6 @@ def _pairs(metric: Array, truth: Array, groups: Array | None) -> _Pairs:
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(later) - later, later)
     difference = metric[first] - metric[second]
     truth_difference = truth[first] - truth[second]
-    return _Pairs(np.abs(difference), np.sign(difference) * np.sign(truth_difference) > 0, truth_difference == 0)
+    group = np.cumsum(np.append(0, labels[1:] != labels[:-1]))[first]
+    same_order = np.sign(difference) * np.sign(truth_difference) > 0
+    return _Pairs(np.abs(difference), same_order, truth_difference == 0, group)

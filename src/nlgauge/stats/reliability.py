@@ -13,7 +13,13 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
-from nlgauge.stats.agreement import agreement_interval, rating_table, without_raters
+from nlgauge.stats.agreement import (
+    agreement_interval,
+    jackknife_error,
+    open_interval,
+    rating_table,
+    without_parts,
+)
 from nlgauge.stats.correlation import resample_weights
 from nlgauge.stats.inference import check_level
 
@@ -21,6 +27,7 @@ Form = Literal["ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(
 FORMS: tuple[Form, ...] = ("ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(3,k)")
 
 _ROUNDING = 1e-20
+_NO_RELIABILITY = 1e-9
 _FEWEST_SORTED = 20
 
 
@@ -85,7 +92,7 @@ def fleiss_kappa(
     drawn = np.concatenate([_kappas(counts, weights) for weights in blocks])
     found = float(_kappas(counts, np.ones((1, items)))[0])
     table = rating_table(ratings)
-    parts = () if fixed_raters or np.isnan(table).any() else without_raters(table, seed)
+    parts = () if fixed_raters or np.isnan(table).any() else without_parts(table, seed)
     fewer = np.array([_kappa_or_nan(part) for part in parts])
     return Kappa(found, agreement_interval(found, drawn, fewer, items, confidence), each, items, left_out)
 
@@ -102,8 +109,10 @@ def _kappa_or_nan(ratings: Array) -> float:
     return float(_kappas(counts, np.ones((1, len(chosen))))[0])
 
 
-def intraclass_correlations(ratings: Array, *, confidence: float = 0.95) -> dict[Form, IntraclassCorrelation]:
-    """All forms that the ratings allow, by Shrout & Fleiss (1979), with the intervals of McGraw & Wong (1996).
+def intraclass_correlations(
+    ratings: Array, *, confidence: float = 0.95, seed: int = 12345, fixed_raters: bool = False
+) -> dict[Form, IntraclassCorrelation]:
+    """All forms that the ratings allow, by Shrout & Fleiss (1979).
 
     - ICC(1,·): each item has any raters; its ratings have no order.
     - ICC(2,·): the same raters, drawn from a population, rate all items; absolute agreement (McGraw & Wong's A).
@@ -112,6 +121,10 @@ def intraclass_correlations(ratings: Array, *, confidence: float = 0.95) -> dict
 
     ICC(1,·) takes the items that `fleiss_kappa` takes. The others take the items that every rater has rated, and are
     missing from the result where these are fewer than two, as they are when each item has raters of its own.
+
+    Intervals are jackknives over items on the scale of `open_interval`, and over raters for ICC(2,·) and, where every
+    rater rated every item, ICC(1,·). Those of McGraw & Wong (1996) assume normal errors, and for ICC(1,·) that no two
+    items have a rater in common; docs/statistics.md has the coverage of both.
     """
     if not 0 < confidence < 1:
         raise OptionError(f"a confidence level of {confidence:g}; expected a number between 0 and 1")
@@ -126,10 +139,13 @@ def intraclass_correlations(ratings: Array, *, confidence: float = 0.95) -> dict
             f"no variation: every rating is {chosen[0, 0]:g}; an intraclass correlation compares items with raters and "
             "needs at least two different ratings"
         )
-    found = _one_way(_Squares.of(chosen), left_out, confidence)
+    crossed = not (fixed_raters or np.isnan(table).any())
+    found = _forms("ICC(1,1)", "ICC(1,k)", chosen, left_out, crossed, confidence, seed)
     complete = table[:, ~np.isnan(table).any(axis=0)].T
     if len(complete) > 1 and complete.shape[1] > 1 and np.ptp(complete) > 0:
-        found |= _two_way(_Squares.of(complete), table.shape[1] - len(complete), confidence)
+        missing = table.shape[1] - len(complete)
+        found |= _forms("ICC(2,1)", "ICC(2,k)", complete, missing, not fixed_raters, confidence, seed)
+        found |= _forms("ICC(3,1)", "ICC(3,k)", complete, missing, False, confidence, seed)
     return {form: found[form] for form in FORMS if form in found}
 
 
@@ -194,70 +210,51 @@ class _Squares:
         sums = [k * rows**2, (centred - rows) ** 2, n * columns**2, (centred - rows - columns) ** 2]
         exact = [np.float64(0) if part.sum() <= negligible else part.sum() for part in sums]
         degrees = (n - 1, n * (k - 1), k - 1, (n - 1) * (k - 1))
-        return cls(n, k, *(part / degree for part, degree in zip(exact, degrees, strict=True)))
+        return cls(n, k, *(part / max(1, degree) for part, degree in zip(exact, degrees, strict=True)))
+
+    def noise(self, form: Form) -> np.float64:
+        """The mean square that a form compares with that between items."""
+        return self.within if form == "ICC(1,1)" else self.error
+
+    def single(self, form: Form) -> float:
+        """The form of one rating; not a number without variation."""
+        noise = self.noise(form)
+        of_raters = self.raters * (self.raters_between - noise) / self.items if form == "ICC(2,1)" else 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float((self.between - noise) / (self.between + (self.raters - 1) * noise + of_raters))
 
 
-def _one_way(squares: _Squares, left_out: int, confidence: float) -> dict[Form, IntraclassCorrelation]:
-    n, k, between, within = squares.items, squares.raters, squares.between, squares.within
-    return _by_f_ratio(("ICC(1,1)", "ICC(1,k)"), between, within, (n - 1, n * (k - 1)), k, n, left_out, confidence)
-
-
-def _two_way(squares: _Squares, left_out: int, confidence: float) -> dict[Form, IntraclassCorrelation]:
-    from scipy.stats import f as f_distribution
-
-    n, k = squares.items, squares.raters
-    between, judges, error = squares.between, squares.raters_between, squares.error
-    degrees = (n - 1, (n - 1) * (k - 1))
-    found = _by_f_ratio(("ICC(3,1)", "ICC(3,k)"), between, error, degrees, k, n, left_out, confidence)
-    test = found["ICC(3,1)"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        single = (between - error) / (between + (k - 1) * error + k * (judges - error) / n)
-        mean = (between - error) / (between + (judges - error) / n)
-        others = (n * (1 + (k - 1) * single) - k * single) * error
-        freedom = degrees[1] * (k * single * judges + others) ** 2
-        freedom /= degrees[0] * (k * single * judges) ** 2 + others**2
-        freedom = freedom if judges or error else np.float64(degrees[1])
-        upper_tail = (1 + confidence) / 2
-        above = f_distribution.ppf(upper_tail, n - 1, freedom)
-        below = f_distribution.ppf(upper_tail, freedom, n - 1)
-        rest = k * judges + (k * n - k - n) * error
-        low = n * (between - above * error) / (above * rest + n * between)
-        high = n * (below * between - error) / (rest + n * below * between)
-        ends = np.array([low, high])
-        of_mean = ends * k / (1 + ends * (k - 1))
-    rows: list[tuple[Form, np.float64, Array]] = [("ICC(2,1)", single, ends), ("ICC(2,k)", mean, of_mean)]
-    for form, value, (low, high) in rows:
-        found[form] = IntraclassCorrelation(
-            form, float(value), (float(low), float(high)), test.f, test.df1, test.df2, test.p, k, n, left_out
-        )
-    return found
-
-
-def _by_f_ratio(
-    forms: tuple[Form, Form],
-    between: np.float64,
-    error: np.float64,
-    degrees: tuple[int, int],
-    k: int,
-    n: int,
-    left_out: int,
-    confidence: float,
+def _forms(
+    one: Form, mean: Form, values: Array, left_out: int, raters_too: bool, confidence: float, seed: int
 ) -> dict[Form, IntraclassCorrelation]:
-    """The forms that follow from a ratio F of mean squares: (F - 1) / (F + k - 1), and 1 - 1 / F for the mean of k."""
+    """A form of one rating and that of the mean of k, of items x raters; `raters_too`: raters have errors, too.
+
+    Errors of items alone are those of the form for k ratings, which 1 - 1 / F is: log F has the same error everywhere.
+    """
     from scipy.stats import f as f_distribution
 
-    upper_tail = (1 + confidence) / 2
+    values = values[:, np.lexsort(np.sort(values, axis=0)[::-1])]
+    squares = _Squares.of(values)
+    n, k, value = squares.items, squares.raters, squares.single(one)
+    size = 1 if raters_too else k
+    tables = [without_parts(values, seed)] if n > 2 else []
+    if raters_too and k > 2:
+        tables.append(part.T for part in without_parts(values.T, seed))
+    fewer = [_stepped(np.array([_Squares.of(part).single(one) for part in parts]), size) for parts in tables]
+    errors = [error for found in fewer for error in jackknife_error(found)]
+    ends: Array = np.array(open_interval(float(_stepped(np.array(value), size)), errors, confidence), dtype=np.float64)
+    singles = np.array([value, *np.maximum(ends / (size - (size - 1) * ends), -1 / (k - 1))])
+    degrees = (n - 1, n * (k - 1) if one == "ICC(1,1)" else (n - 1) * (k - 1))
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = between / error
-        low = ratio / f_distribution.ppf(upper_tail, *degrees)
-        high = ratio * f_distribution.ppf(upper_tail, degrees[1], degrees[0])
-        ratios = np.array([ratio, low, high])
-        singles = np.where(np.isinf(ratios), 1.0, (ratios - 1) / (ratios + k - 1))
-        means = 1 - 1 / ratios
+        ratio = squares.between / squares.noise(one)
     p = float(f_distribution.sf(ratio, *degrees))
     return {
-        form: IntraclassCorrelation(
-            form, float(value), (float(least), float(most)), float(ratio), *degrees, p, k, n, left_out
-        )
-        for form, (value, least, most) in zip(forms, (singles, means), strict=True)
+        form: IntraclassCorrelation(form, at, (low, high), float(ratio), *degrees, p, k, n, left_out)
+        for form, (at, low, high) in ((one, singles.tolist()), (mean, _stepped(singles, k).tolist()))
     }
+
+
+def _stepped(single: Array, size: int) -> Array:
+    """The reliability of the mean of so many ratings, by Spearman and Brown's formula."""
+    found: Array = size * single / np.maximum(1 + (size - 1) * single, _NO_RELIABILITY)
+    return found

@@ -238,7 +238,7 @@ def tasks_of(study: MetricOptions, data: StudyData, *, needs_texts: bool = False
             raise error.at(file=task.name or None) from error
         found.append(replace(task, measured=measured, left_out=left_out))
     if known is not None:
-        _refuse_strangers(known, found)
+        refuse_strangers(known, found)
     return found
 
 
@@ -296,7 +296,7 @@ def _oriented(metric: SetMetric, values: Array, decimals: int | None) -> Measure
 def _given(frame: pl.DataFrame, columns: Sequence[str], ratings: Ratings | None, *, lenient: bool) -> list[Measured]:
     """Metrics from columns and ratings."""
     found = []
-    for name in _columns(frame, columns, lenient):
+    for name in columns_named(frame, columns, lenient=lenient):
         signature = str(ColumnMetric(column=name).signature)
         found.append(Measured(name, numbers_in(frame, name, option="columns"), signature, spread=_spread(frame, name)))
     if ratings is not None:
@@ -315,7 +315,7 @@ def _check_measured(frame: pl.DataFrame, measured: Sequence[Measured]) -> None:
             raise DataError(f"{one.label} is infinite on set '{id}'; expected a finite number or none")
 
 
-def _columns(frame: pl.DataFrame, patterns: Sequence[str], lenient: bool) -> list[str]:
+def columns_named(frame: pl.DataFrame, patterns: Sequence[str], *, lenient: bool = False) -> list[str]:
     """Columns that the patterns name; a wildcard takes numbers only, and no standard deviations."""
     names: list[str] = []
     for pattern in patterns:
@@ -359,7 +359,8 @@ def ratings_in(ratings: str | Path | Ratings | None) -> Ratings | None:
     return read_ratings(str(ratings))
 
 
-def _refuse_strangers(ratings: Ratings, tasks: Sequence[Task]) -> None:
+def refuse_strangers(ratings: Ratings, tasks: Sequence[Task]) -> None:
+    """Refuse ratings of items that no task has."""
     known = {id for task in tasks for id in task.ids}
     if strangers := [item for item in ratings.frame["item"].unique(maintain_order=True) if item not in known]:
         others = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""

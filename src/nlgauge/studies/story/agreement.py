@@ -279,7 +279,9 @@ def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: 
         keys = ("", "_ci", "_f", "_df1", "_df2", "_p")
         row |= {f"{form}{key}": None for form in FORMS for key in keys}
         try:
-            found = intraclass_correlations(rescaled, confidence=using.level)
+            found = intraclass_correlations(
+                rescaled, confidence=using.level, seed=using.seed, fixed_raters=are_sorted(given)
+            )
         except DataError as error:
             return row, [*notes, f"no intraclass correlation: {error.message}"]
         for form, one in found.items():

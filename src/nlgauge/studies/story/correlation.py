@@ -17,6 +17,7 @@ from nlgauge.configured import option, required
 from nlgauge.data.roles import names_in
 from nlgauge.drawing import PALETTE, alt
 from nlgauge.errors import DataError, OptionError, argument
+from nlgauge.stats.ceiling import SPLITS
 from nlgauge.stats.correlation import correlation_test, fisher_p
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.pairwise import calibrate_ties
@@ -24,6 +25,7 @@ from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, fi
 from nlgauge.studies.panels import panel, points_of, side_by_side
 from nlgauge.studies.rows import add_clusters, correlation_interval
 from nlgauge.studies.sentences import best_metrics
+from nlgauge.studies.story.ceilings import COLUMNS, RatedTruth, rated_truth, split_ratings, with_truth
 from nlgauge.studies.story.correlation_levels import (
     FEWEST,
     FEWEST_FOR_INTERVAL,
@@ -35,7 +37,17 @@ from nlgauge.studies.story.correlation_levels import (
     system_row,
     within_row,
 )
-from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
+from nlgauge.studies.tasks import (
+    Measured,
+    MetricOptions,
+    MetricTests,
+    Task,
+    notes_about,
+    ratings_in,
+    refuse_strangers,
+    resampled_units,
+    tasks_of,
+)
 
 _SHOWN = 5
 CORRELATIONS = tuple(
@@ -51,6 +63,15 @@ class _Part:
     truth: Array
     group: str
     column: str | None
+    rated: RatedTruth | None = None
+    chosen: Array | None = None
+
+    def ceiling(self, one: Measured, units: Array | None) -> Row:
+        """How far a metric can correlate with the truth of these items, where single ratings are known."""
+        if self.rated is None:
+            return {}
+        rows = np.flatnonzero(one.defined) if self.chosen is None else self.chosen[one.defined]
+        return self.rated.cells(rows, units)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +86,18 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
 
     With groups, contexts or systems, a row has a `level` and the column behind it in `column`. "items" is the
     correlation over items, of all of them ("overall") or of a group; with `against`, as in Table 3 of paper 4. "within"
-    is the mean of the correlations inside each of `contexts` contexts, with an interval over contexts. "systems" is the
+    is the mean of the correlations inside each of `contexts` contexts, with an interval over contexts; its
+    `accuracy` is the mean over all contexts, as in WMT's tasks, those of equal human scores included. "systems" is the
     correlation of system means: `n` systems, the share of pairs of systems that the metric orders as people do
     (`accuracy`), soft pairwise accuracy (`soft_accuracy`), and intervals that resample contexts for the same systems
     (Boot-Inputs of Deutsch, Dror & Roth 2021): how far other contexts would change the result, not how far other
     systems would.
+
+    Where the single ratings behind the truth are known, as columns (`raters`) or as a question of the truth's name in
+    `ratings` (whose mean is the truth where the data has no such column), `ceiling` is the Pearson correlation that a
+    metric without any error would have, with its interval; `spearman_ceiling` and `kendall_ceiling` are those of the
+    other two. It is the root of the mean ratings' reliability (`nlgauge.stats.ceiling`). "within" has Pearson's alone,
+    "systems" where every rater rated every item.
     """
 
     name: ClassVar[str] = "correlation"
@@ -93,6 +121,13 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
     groups: Sequence[str] = option(
         (), "Also the items of each value of this column; repeat for more.", metavar="COL", flags=("--group",)
     )
+    raters: Sequence[str] = option(
+        (),
+        "Columns of single raters behind the truth ('rating_*'): adds a noise ceiling.",
+        metavar="COL",
+        flags=("--rater",),
+        signed=False,
+    )
     against: str | None = option(
         None, "Each group with the items of this value: truth is 1 for these, 0 for the others.", metavar="VALUE"
     )
@@ -113,7 +148,10 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
 
     def compute(self, data: StudyData) -> Result:
         """Correlations of every metric with the truth."""
-        tasks = tasks_of(self, data)
+        behind, others = split_ratings(ratings_in(self.ratings), self.truth)
+        tasks = [with_truth(one, self.truth, behind) for one in tasks_of(replace(self, ratings=others), data)]
+        if behind is not None:
+            refuse_strangers(behind, tasks)
         rows: list[Row] = []
         points: list[pl.DataFrame] = []
         notes = notes_about(tasks, self.over)
@@ -124,9 +162,10 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
             levels = task.numbers(self.truth, "truth")
             if np.ptp(levels) == 0:
                 raise DataError(f"all items have {levels[0]:g}: no correlation", file=task.name, column=self.truth)
-            parts = [_Part(task, levels, OVERALL if self.has_levels else task.name, None)]
+            rated = rated_truth(task, levels, self.raters, behind, self, notes)
+            parts = [_Part(task, levels, OVERALL if self.has_levels else task.name, None, rated)]
             for column in dict.fromkeys(self.groups):
-                parts += _groups_of(task, levels, column, self.against, notes)
+                parts += _groups_of(task, levels, column, self.against, rated, notes)
             for part in parts:
                 own = self._rows(part, task.name, notes)
                 rows += own
@@ -135,20 +174,26 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
                     for row, one in zip(own, part.task.measured, strict=True)
                 ]
             if self.within is not None:
-                rows += [within_row(task, one, levels, self.within, self, notes) for one in task.measured]
+                rows += [within_row(task, one, levels, self.within, self, notes, rated) for one in task.measured]
             if self.systems is not None:
-                found = [system_row(task, one, levels, self.systems, self, notes) for one in task.measured]
+                found = [system_row(task, one, levels, self.systems, self, notes, rated) for one in task.measured]
                 rows += [row for row, _ in found]
                 points += [means for _, means in found]
         facts = {**_numbers_of_references(tasks), "units": units}
-        return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
+        layout: tuple[Column, ...] = ()
+        if any("ceiling" in row for row in rows):
+            facts["ceiling"] = f"icc+halves-{SPLITS}"
+            facts["raters"] = "+".join(self.raters) or "ratings"
+            place = 2 + len(CORRELATIONS)
+            layout = (*self.layout[:place], *COLUMNS, *self.layout[place:])
+        return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)}, layout=layout)
 
     def _rows(self, part: _Part, name: str, notes: list[str]) -> list[Row]:
         """One row per metric over the items of a part; `name` is the task's."""
         resampled = part.task.groups(self.over)
         rows = []
         for one in part.task.measured:
-            row = _row(part, one, resampled, self)
+            row = _row(part, one, resampled, self) | part.ceiling(one, resampled)
             if row["pearson"] is None and row["n"] >= FEWEST and np.ptp(part.truth) > 0:
                 where = (name or "the data") if part.column is None else f"{part.column} {part.group}"
                 if np.ptp(one.values[one.defined]) == 0:
@@ -171,7 +216,7 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
         """With levels, every row by itself; else the correlations of several tasks side by side."""
         if not self.has_levels:
             return super().views(result)
-        metric, n, *found = self.layout
+        metric, n, *found = result.layout or self.layout
         place = [column for column in found if column.key == "cluster"]
         others = [replace(column, beside=False) for column in found if column.key != "cluster"]
         named = [Column("task"), metric, Column("level"), Column("group"), n, Column("contexts")]
@@ -198,7 +243,9 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
         return alt.concat(*panels, columns=3) if self.has_levels else side_by_side(result, panels)
 
 
-def _groups_of(task: Task, levels: Array, column: str, against: str | None, notes: list[str]) -> list[_Part]:
+def _groups_of(
+    task: Task, levels: Array, column: str, against: str | None, rated: RatedTruth | None, notes: list[str]
+) -> list[_Part]:
     """The groups that a column makes, in the order of their names; notes say which items and groups do not count."""
     cells = names_in(task.frame, column, option="groups", file=task.name)
     values = cells.drop_nulls().unique().sort().to_list()
@@ -219,7 +266,8 @@ def _groups_of(task: Task, levels: Array, column: str, against: str | None, note
         chosen = rows.arg_true().to_numpy()
         truth = levels[chosen] if against is None else (cells == against).to_numpy()[chosen].astype(np.float64)
         measured = tuple(replace(one, values=one.values[chosen], spread=None) for one in task.measured)
-        parts.append(_Part(Task(value, task.frame[chosen], measured), truth, value, column))
+        behind = rated if against is None else None
+        parts.append(_Part(Task(value, task.frame[chosen], measured), truth, value, column, behind, chosen))
         if len(chosen) < FEWEST or np.ptp(truth) == 0:
             unusable.append(value)
     if unusable:

@@ -15,6 +15,7 @@ from nlgauge.stats.inference import Inference
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.pairwise import calibrate_ties, pairwise_accuracy, soft_pairwise_accuracy
 from nlgauge.studies.base import Row, finite, pair
+from nlgauge.studies.story.ceilings import RatedTruth
 from nlgauge.studies.tasks import Measured, MetricTests, Task
 
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
@@ -41,7 +42,15 @@ def points_of_row(row: Row, ids: Sequence[str], truth: Array, values: Array) -> 
     return named.filter(pl.col("value").is_finite())
 
 
-def within_row(task: Task, one: Measured, levels: Array, column: str, using: Inference, notes: list[str]) -> Row:
+def within_row(
+    task: Task,
+    one: Measured,
+    levels: Array,
+    column: str,
+    using: Inference,
+    notes: list[str],
+    rated: RatedTruth | None = None,
+) -> Row:
     """The mean of the correlations inside each context; those without one are left out and counted in a note."""
     cells = names_in(task.frame, column, option="within", file=task.name)
     kept = one.defined & cells.is_not_null().to_numpy()
@@ -68,15 +77,16 @@ def within_row(task: Task, one: Measured, levels: Array, column: str, using: Inf
     if missing := cells.null_count():
         notes.append(f"{one.label} within {column}: {missing} items{where} have no {column}; they are left out")
     row = empty_row(task.name, one, "within", OVERALL, column, int(used.sum())) | {"contexts": count}
-    if not count:
-        return row
-    for kind in KINDS:
+    if rated is not None:
+        rows = np.flatnonzero(kept)[used]
+        row |= rated.cells(rows, cells.to_numpy(), contexts[used])
+    for kind in KINDS if count else ():
         each = np.array(found[kind])
         row[kind] = float(np.sort(each).mean())
         if count >= FEWEST:
             row[f"{kind}_ci"] = pair(mean_interval(each, using.level))
     sizes = np.unique(contexts.astype(np.str_), return_counts=True)[1]
-    if int((sizes**2).sum()) <= MOST_FOR_PAIRS**2:
+    if sizes.max(initial=0) > 1 and int((sizes**2).sum()) <= MOST_FOR_PAIRS**2:
         pairs = calibrate_ties(values, truth, contexts)
         row |= {"accuracy": pairs.value, "epsilon": pairs.epsilon}
     return row
@@ -92,7 +102,13 @@ def _members(labels: Array) -> list[Array]:
 
 
 def system_row(
-    task: Task, one: Measured, levels: Array, column: str, using: MetricTests, notes: list[str]
+    task: Task,
+    one: Measured,
+    levels: Array,
+    column: str,
+    using: MetricTests,
+    notes: list[str],
+    rated: RatedTruth | None = None,
 ) -> tuple[Row, pl.DataFrame]:
     """The correlation of system means, with the means as points."""
     cells = names_in(task.frame, column, option="systems", file=task.name)
@@ -111,6 +127,8 @@ def system_row(
     sizes = np.bincount(place)
     means, human = np.bincount(place, values) / sizes, np.bincount(place, truth) / sizes
     row = empty_row(task.name, one, "systems", OVERALL, column, len(present)) | {"soft_accuracy": None}
+    if rated is not None:
+        row |= rated.of_systems(np.flatnonzero(kept), place)
     points = points_of_row(row, present.tolist(), human, means)
     if len(present) < FEWEST or np.ptp(means) == 0 or np.ptp(human) == 0:
         notes.append(f"{one.label} over systems{where}: too few systems, or their means are all the same")
