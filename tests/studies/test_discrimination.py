@@ -18,7 +18,7 @@ from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.metrics.registry import create_metric
 from nlgauge.report.study_tables import render_study
 from nlgauge.stats.correlation import percentiles, resample_weights
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Intervals
 from nlgauge.studies.story.discrimination import DiscriminationTest, weighted_wins
 from nlgauge.studies.story.suites import Suite
 from tests.helpers import Outcome
@@ -27,7 +27,7 @@ from tests.helpers import nlgauge as command
 NAMES = ("Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hal")
 THINGS = ("kite", "lamp", "drum", "boat", "cake", "coat")
 ASPECTS = ("repetition", "tea-time")
-QUICK = Inference(resamples=200)
+QUICK = Intervals(resamples=200)
 
 
 def made_story(number: int) -> str:

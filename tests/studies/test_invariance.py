@@ -16,14 +16,14 @@ from scipy.stats import pearsonr
 from nlgauge.errors import DataError, UnknownName
 from nlgauge.report.study_tables import render_study
 from nlgauge.stats.correlation import percentiles, resample_weights
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Intervals
 from nlgauge.studies.story.invariance import InvarianceTest, nearly_constant, weighted_change
 from nlgauge.studies.story.suites import Suite
 from tests.errors import raises
 from tests.helpers import Outcome
 from tests.helpers import nlgauge as command
 
-QUICK = Inference(resamples=200)
+QUICK = Intervals(resamples=200)
 GROUPS = (("typo", "human"), ("typo", "incoherent"), ("shouting", "human"))
 
 

@@ -58,7 +58,7 @@ def notes_on_rows(rows: list[Row], task: Task, truth: Array, study: MetricTests)
     same = [row["metric"] for row in rows if row["spearman"] is None and row["n"]]
     notes = [f"{metric} is the same on all sets of {task.name or 'the data'}: no correlation" for metric in same]
     if study.significance:
-        groups = task.groups(study.over)
+        groups = task.units(study.unit).of
         notes += add_clusters(rows, task, truth, groups, permutations=study.permutations, seed=study.seed)
     return notes
 

@@ -35,7 +35,7 @@ from nlgauge.studies.story.correlation_levels import (
     system_row,
     within_row,
 )
-from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
+from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, tasks_of, units_fact
 
 _SHOWN = 5
 CORRELATIONS = tuple(
@@ -116,9 +116,9 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
         tasks = tasks_of(self, data)
         rows: list[Row] = []
         points: list[pl.DataFrame] = []
-        notes = notes_about(tasks, self.over)
-        units = resampled_units(tasks, self.over)
-        if units != "sets":
+        notes = notes_about(tasks, self.unit)
+        units = units_fact(tasks, self.unit)
+        if units["unit"] != "set":
             notes.append("p-values (†, ‡) take items as independent, also where they share contexts; intervals do not")
         for task in tasks:
             levels = task.numbers(self.truth, "truth")
@@ -140,12 +140,12 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
                 found = [system_row(task, one, levels, self.systems, self, notes) for one in task.measured]
                 rows += [row for row, _ in found]
                 points += [means for _, means in found]
-        facts = {**_numbers_of_references(tasks), "units": units}
+        facts = {**_numbers_of_references(tasks), **units}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _rows(self, part: _Part, name: str, notes: list[str]) -> list[Row]:
         """One row per metric over the items of a part; `name` is the task's."""
-        resampled = part.task.groups(self.over)
+        resampled = part.task.units(self.unit).of
         rows = []
         for one in part.task.measured:
             row = _row(part, one, resampled, self)

@@ -115,7 +115,7 @@ def system_row(
     if len(present) < FEWEST or np.ptp(means) == 0 or np.ptp(human) == 0:
         notes.append(f"{one.label} over systems{where}: too few systems, or their means are all the same")
         return row, points
-    units = task.groups(using.over)
+    units = task.units(using.unit).of
     intervals = _system_intervals(values, truth, place, None if units is None else units[kept], using)
     for kind in KINDS:
         found = correlation_test(means, human, kind)

@@ -31,12 +31,11 @@ from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
 from nlgauge.studies.tasks import (
     Measured,
     MetricOptions,
-    Over,
     Task,
     metrics_option,
     notes_about,
-    resampled_units,
     tasks_of,
+    units_fact,
 )
 
 _BY_GENERATOR = (
@@ -90,7 +89,6 @@ class Drift(Inference, MetricOptions, Study):
     generator: str | None = option(
         None, "Column of generators, to compare these; without it, files are compared.", metavar="COL"
     )
-    over: Over = option("auto", "What intervals resample; auto: contexts where sets share them.")
 
     def compute(self, data: StudyData) -> Result:
         """Correlations of every metric by generator, or by test set."""
@@ -135,7 +133,7 @@ class Drift(Inference, MetricOptions, Study):
         tasks = tasks_of(self, data)
         _check_tests(len(tasks))
         tests = [task.name for task in tasks]
-        notes = notes_about(tasks, self.over)
+        notes = notes_about(tasks, self.unit)
         rows: list[Row] = []
         draws: dict[tuple[str, str], Array | None] = {}
         for place, task in enumerate(tasks):
@@ -154,7 +152,7 @@ class Drift(Inference, MetricOptions, Study):
         contexts = [{context for context in task.contexts if context} for task in tasks]
         if len(set().union(*contexts)) < sum(map(len, contexts)):
             notes.append("test sets share contexts: the interval of a drop takes them as independent even so")
-        facts = {"tests": "/".join(tests), "units": resampled_units(tasks, self.over)}
+        facts = {"tests": "/".join(tests), **units_fact(tasks, self.unit)}
         return Result(self, rows, tuple(notes), facts)
 
     def sentence(self, result: Result) -> str:
@@ -275,7 +273,7 @@ def home_of(metric: str, tests: Sequence[str]) -> str | None:
 
 def _tested(task: Task, one: Measured, labels: Array, using: Drift, seed: int) -> tuple[Row, Array | None]:
     """A metric on one test set, and its correlation in resamples where there are enough items for an interval."""
-    values, truth, groups = one.values[one.defined], labels[one.defined], task.groups(using.over)
+    values, truth, groups = one.values[one.defined], labels[one.defined], task.units(using.unit).of
     mine = None if groups is None else groups[one.defined]
     row: Row = {"task": task.name, "group": task.name, "metric": one.label, "trained_on": None, "n": len(values)}
     row |= dict.fromkeys(("pearson", "pearson_p", "pearson_ci", "auc", "auc_ci", "drop", "drop_ci"))

@@ -21,7 +21,7 @@ from nlgauge.metrics.base import Metric
 from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Direction
 from nlgauge.stats.correlation import Weighted, percentiles, resample_weights
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Intervals
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, pair
 from nlgauge.studies.sentences import listed
 from nlgauge.studies.story.suites import AVERAGE, Part, Suite, chosen_aspects, read_suites
@@ -99,7 +99,7 @@ class Statistic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerturbedStudy(Inference, SuiteOptions, Study):
+class PerturbedStudy(Intervals, SuiteOptions, Study):
     """Rows of metrics and aspects on one or several suites, and tables of each corpus as the paper prints them.
 
     `printed` are the values of these tables; the chart has the last of them. `sums` and `means` are the columns that
@@ -136,7 +136,7 @@ class PerturbedStudy(Inference, SuiteOptions, Study):
                 notes += self.notes_on(texts, one, found)
         notes.append("intervals resample stories; p-values take texts as independent, also those of one story")
         notes += [f"{suite.name} was made by {suite.made_by}" for suite in suites if suite.made_by]
-        facts = {"suites": "/".join(f"{suite.name}@{suite.digest}" for suite in whole), "units": "stories"}
+        facts = {"suites": "/".join(f"{suite.name}@{suite.digest}" for suite in whole), "unit": "story"}
         return Result(self, rows, tuple(notes), facts)
 
     @abstractmethod
