@@ -8,7 +8,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.stats.clusters import compare_metrics
-from nlgauge.stats.correlation import Kind, Statistic, bootstrap_intervals, correlation
+from nlgauge.stats.correlation import Kind, bootstrap_intervals, correlation
 from nlgauge.stats.inference import Inference
 from nlgauge.studies.base import Row, pair
 from nlgauge.studies.tasks import Measured, MetricTests, Task
@@ -38,9 +38,9 @@ def correlation_row(
 
 
 def correlation_interval(
-    values: Array, truth: Array, kind: Statistic, inference: Inference, groups: Array | None
+    values: Array, truth: Array, kind: Kind, inference: Inference, groups: Array | None
 ) -> list[float] | None:
-    """The bootstrap interval of a correlation or an accuracy, for a row."""
+    """The bootstrap interval of a correlation, for a row."""
     found = bootstrap_intervals(
         values[None],
         truth,
