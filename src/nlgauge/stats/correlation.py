@@ -17,6 +17,7 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, UnknownName
 from nlgauge.stats.inference import check_level
+from nlgauge.stats.means import share_interval
 
 Kind = Literal["pearson", "spearman", "kendall"]
 Directions = Literal["one", "both"]
@@ -198,6 +199,36 @@ def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -
     half = float(stdtrit(max(1, units - 2), (1 + confidence) / 2)) * float(moved.std(ddof=1))
     centre = float(np.arctanh(value))
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
+
+
+def area_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
+    """The interval of an area under the ROC curve, or a share of pairs won: twice that less 1 is a correlation.
+
+    Where all are won or all lost, resamples show no error: Wilson's interval for so many units.
+    """
+    if not 1 - _NEARLY_ONE < 2 * value < 1 + _NEARLY_ONE:
+        return share_interval(np.full(units, round(value)), confidence) if np.isfinite(value) else (nan, nan)
+    low, high = fisher_interval(2 * value - 1, 2 * drawn - 1, units, confidence)
+    return (1 + low) / 2, (1 + high) / 2
+
+
+def ratio_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
+    """The interval of a number that is never negative: Student's t on the scale of its logarithm."""
+    from scipy.special import stdtrit
+
+    real = drawn[drawn > 0]
+    if len(real) < 2 or not value > 0:
+        return nan, nan
+    half = float(stdtrit(max(1, units - 1), (1 + confidence) / 2)) * float(np.log(real).std(ddof=1))
+    return value * float(np.exp(-half)), value * float(np.exp(half))
+
+
+def difference_interval(
+    one: float, ends: Sequence[float], other: float, others: Sequence[float]
+) -> tuple[float, float]:
+    """The interval of the difference of two independent correlations, from those of both (Zou 2007)."""
+    low = one - other - float(np.hypot(one - ends[0], others[1] - other))
+    return low, one - other + float(np.hypot(ends[1] - one, other - others[0]))
 
 
 def fisher_p(value: float, interval: Sequence[float], units: int, confidence: float) -> float:

@@ -10,7 +10,14 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.data.roles import names_in
 from nlgauge.errors import DataError
-from nlgauge.stats.correlation import Kind, correlation, correlation_test, group_numbers, percentiles, resample_weights
+from nlgauge.stats.correlation import (
+    Kind,
+    correlation,
+    correlation_test,
+    fisher_interval,
+    group_numbers,
+    resample_weights,
+)
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.pairwise import calibrate_ties, pairwise_accuracy, soft_pairwise_accuracy
@@ -152,7 +159,11 @@ def _system_intervals(
         for x, y in zip(sums[whole] / sizes[whole], human[whole] / sizes[whole], strict=True):
             for kind in KINDS:
                 drawn[kind].append(correlation(x, y, kind))
-    return {kind: pair(percentiles(np.array(drawn[kind]), using.level)) for kind in KINDS}
+    means = [np.bincount(place, level) / np.bincount(place) for level in (values, truth)]
+    return {
+        kind: pair(fisher_interval(correlation(*means, kind), np.array(drawn[kind]), count, using.level))
+        for kind in KINDS
+    }
 
 
 def _crossed(values: Array, truth: Array, place: Array, contexts: Array) -> tuple[Array, Array] | None:
