@@ -29,6 +29,7 @@ RENAMED = {
     "group": "group_size",
     "json": "format=json",
     "out": "output",
+    "over": "unit",
     "processes": "workers",
     "ratings_a_set": "ratings_per_set",
     "size": "window",

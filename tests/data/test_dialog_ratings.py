@@ -63,7 +63,7 @@ def test_every_item_counts_and_contexts_are_resampled(studies: tuple[dict[str, A
     for study, references in zip(studies, (4, 1), strict=True):
         assert [row["metric"] for row in study["rows"]] == list(BUNDLED)
         assert {row["n"] for row in study["rows"]} == {500}
-        assert study["signature"].endswith(f"|#|refs:{references}|units:contexts")
+        assert study["signature"].endswith(f"|#|refs:{references}|unit:context")
         notes = " ".join(study["notes"])
         assert "100 contexts are resampled, not 500 sets" in notes
         assert "bleu:over=corpus,case=lower,n=1,variant=nlg-eval" in notes
@@ -116,4 +116,4 @@ def test_models_are_tasks_of_their_own_where_asked_for(file: Path) -> None:
     )
     assert study.tasks == ["human", "hredf", "seq2seqf", "CVAEf", "dualencoder_train"]
     assert {row["n"] for row in study.rows} == {100}
-    assert study.signature.facts["units"] == "sets"
+    assert study.signature.facts["unit"] == "set"

@@ -347,7 +347,7 @@ def test_the_command_writes_what_studies_read(tmp_path: Path) -> None:
         run("study", "correlation", "items.jsonl", "--truth", "human", "-m", "bleu", "-f", "json", "--no-progress").out
     )
     assert study["rows"][0]["n"] == 24
-    assert study["signature"].endswith("|#|refs:1|units:contexts")
+    assert study["signature"].endswith("|#|refs:1|unit:context")
     for wrong in (("-o", "x.jsonl", "--ratings", "x.jsonl"), ("-o", "m.json"), ("-o", "x.jsonl", "-f", "odd")):
         refused = command("data", "judgments", "m.json", *wrong, cwd=tmp_path, cache=tmp_path / "cache")
         assert refused.code == 2, refused.err

@@ -316,6 +316,27 @@ def test_power_is_the_difference_that_four_of_five_experiments_show(contexts: in
     assert power_of(replace(found, error=0.0)) is None
 
 
+@pytest.mark.parametrize(
+    ("second", "margin", "words"),
+    [
+        ("bdbdbdbdbd", 0.2, "two and one are equal within 0.2 in form by distinct."),
+        ("ebdbdbdddd", 0.13, "two is not less varied in form than one by more than 0.13 by distinct."),
+        ("bdbdbdbdbd", 0.01, "Cannot tell whether two and one differ by more than 0.01 in form by distinct."),
+    ],
+)
+def test_a_margin_is_answered_in_words(tmp_path: Path, second: str, margin: float, words: str) -> None:
+    responses = {"b": "a b c", "d": "a b d", "e": "d e f"}
+    files = [
+        write_sets(
+            tmp_path / f"{system}.jsonl",
+            [{"id": str(i), "responses": ["a b c", responses[each]]} for i, each in enumerate(letters)],
+        )
+        for system, letters in (("one", "dbdbdbdbdb"), ("two", second))
+    ]
+    found = document(*files, "-m", "distinct:n=1", f"--margin={margin}", output=tmp_path / "report.json")
+    assert found["summary"][0]["sentence"] == words
+
+
 def test_texts_with_references_are_compared_with_them(tmp_path: Path) -> None:
     rows = [
         {"id": str(i), "text": f"the cat {i} sat", "references": [f"the cat {i} sat down", "a dog"]} for i in range(30)

@@ -14,10 +14,11 @@ import pytest
 
 import nlgauge
 from nlgauge.data.tables import ResponseSets
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import Score
 from nlgauge.report.leaderboard import Leaderboard, leaderboard, leaderboard_sheet, read_results
 from nlgauge.report.tables import FORMATS, render, results_document
+from nlgauge.stats.inference import Comparing
 from tests import helpers
 from tests.errors import raises
 
@@ -79,6 +80,12 @@ def test_systems_that_cannot_be_told_apart_share_a_cluster(tmp_path: Path) -> No
         assert (found[0][0], found[3][0]) == ("rich", "poor")
     values = [place.score.value for place in board.places if place.score.label == "self-bleu"]
     assert values == sorted(values)
+
+
+def test_a_margin_has_no_place_in_a_leaderboard(tmp_path: Path) -> None:
+    results = read_results(saved(tmp_path / "one.json", *scored(9, "a", ["distinct"]), *scored(90, "b", ["distinct"])))
+    with raises(OptionError, option="margin"):
+        leaderboard([results], how=Comparing(margin=0.1))
 
 
 def test_equal_values_share_their_rank(tmp_path: Path) -> None:

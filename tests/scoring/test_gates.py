@@ -7,13 +7,19 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
 import nlgauge
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError, NLGaugeError, OptionError, UnknownName
+from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import create_metrics
-from nlgauge.metrics.score import Score
+from nlgauge.metrics.score import ItemValues, RowKeys, Score, is_skewed
+from nlgauge.scoring.comparison import Comparison, compare_all
 from nlgauge.scoring.gates import Gate, read_gates
+from nlgauge.signature import Signature
 from tests import helpers
 from tests.errors import raises
 
@@ -143,3 +149,99 @@ def test_a_condition_on_an_interval_brings_the_interval(tmp_path: Path, examples
     assert done.code == 1
     assert "distinct.high of 'a' is 0.75" in done.err
     assert "  [0.67" in done.out
+
+
+def compared(first: Array, second: Array, margin: float | None = None) -> list[Comparison]:
+    """Two systems with these values on the same contexts."""
+    contexts = np.arange(len(first), dtype=np.uint64)
+    keys = RowKeys(pl.Series("id", contexts.astype(str).tolist()), contexts)
+    scores = [
+        Score(
+            "distinct",
+            "distinct:n=1",
+            float(values.mean()),
+            len(values),
+            Signature("distinct", {"n": "1"}),
+            "more diverse",
+            items=ItemValues((keys,), (values,)),
+            system=system,
+        )
+        for system, values in (("a", first), ("b", second))
+    ]
+    return compare_all(scores, margin=margin)
+
+
+@pytest.mark.parametrize("units", [6, 20])
+def test_gates_on_differences_seldom_fire_where_there_is_none(units: int) -> None:
+    """Percentile intervals of 6 contexts fired in 7 % of such runs; a one-sided test at .025 may in 2.5 %."""
+    rng = np.random.default_rng(units)
+    gates = [gate(f"distinct.{condition}") for condition in ("difference.high < 0", "worse_p < 0.05")]
+    limit = gate("distinct.not_worse_p < 0.05")
+    times, fired = 600, np.zeros(3)
+    for _ in range(times):
+        first, second = rng.lognormal(0, 0.5, (2, units))
+        found = compared(first, second)
+        fired[:2] += [bool(one.met([], found)) for one in gates]
+        fired[2] += bool(limit.met([], compared(first, second - 0.3, margin=0.3)))
+    assert (fired[:2] / times < 0.025 + 2.5 * math.sqrt(0.025 * 0.975 / times)).all()
+    assert fired[2] / times < 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / times)
+
+
+def test_gates_on_a_margin_say_what_a_build_needs_to_know() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.5, 0.1, 40)
+    noise = rng.normal(0, 0.02, 40)
+    noise -= noise.mean()
+    for shift, worse, not_worse, equal in ((-0.1, 1, 0, 0), (-0.02, 1, 1, 1), (0.0, 0, 1, 1), (0.1, 0, 1, 0)):
+        found = compared(base, base + noise + shift, margin=0.05)
+        met = [gate(f"distinct.{end} < 0.05").met([], found) for end in ("worse_p", "not_worse_p", "equal_p")]
+        assert [len(lines) for lines in met] == [worse, not_worse, equal], shift
+        failed = gate("distinct.not_worse_p@b >= 0.05").met([], found)
+        assert len(failed) == 1 - not_worse
+    unclear = compared(base[:6], base[:6] + rng.normal(0, 0.5, 6), margin=0.05)
+    assert gate("distinct.not_worse_p >= 0.05").met([], unclear)
+    assert "not a number" in gate("distinct.not_worse_p >= 2").met([], compared(base, base + noise))[0]
+
+
+def test_a_gate_on_a_margin_without_one_fails_before_any_work(tmp_path: Path) -> None:
+    arguments = ["score", "no-such-file.jsonl", "nor-this.jsonl", "-m", "distinct", "--fail-if", "distinct.equal_p > 0"]
+    done = helpers.nlgauge(*arguments, cwd=tmp_path, cache=tmp_path)
+    assert done.code == 2
+    assert "--fail-if 'distinct.equal_p > 0' is about a margin; expected one, as in --margin 0.02" in done.err
+
+
+@pytest.mark.parametrize("margin", ["0", "-0.1", "nan"])
+@pytest.mark.parametrize("command", ["score", "compare", "report"])
+def test_a_margin_is_a_number_above_0(command: str, margin: str, tmp_path: Path) -> None:
+    done = helpers.nlgauge(command, "a.jsonl", "b.jsonl", f"--margin={margin}", cwd=tmp_path, cache=tmp_path)
+    assert done.code == 2
+    assert "expected a number above 0" in done.err
+
+
+@pytest.mark.parametrize("command", ["score", "compare"])
+def test_scores_and_comparisons_show_the_tests_of_a_margin(command: str, examples: Path, tmp_path: Path) -> None:
+    files = [str(examples / f"system_{name}.jsonl") for name in "ab"]
+
+    def printed(*options: str) -> str:
+        return helpers.nlgauge(command, *files, "-m", "distinct", *options, cwd=tmp_path, cache=tmp_path).out
+
+    table = printed("--margin", "0.5")
+    assert "p (equal)  p (not worse)" in table
+    assert "b is more diverse than a, but by less than 0.5" in table
+    (found,) = json.loads(printed("--margin", "0.5", "--format", "json"))["comparisons"]
+    assert 0 < found["equal_p"] < 0.05 > found["not_worse_p"] > 0
+    assert "equal" not in printed()
+
+
+def test_the_warning_about_skewed_values_is_about_the_units_that_were_used() -> None:
+    rng = np.random.default_rng(3)
+    rows = [
+        {"id": f"{context}-{i}", "context": f"c{context}", "text": "a", "x": float(value)}
+        for context, value in enumerate(rng.lognormal(0, 1, 8))
+        for i in range(40)
+    ]
+    skewed = {
+        unit: is_skewed(nlgauge.score(pl.DataFrame(rows), [ColumnMetric(column="x")], confidence=True, unit=unit)[0])
+        for unit in ("auto", "context", "set")
+    }
+    assert skewed == {"auto": True, "context": True, "set": False}

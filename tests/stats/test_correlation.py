@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from nlgauge.stats.correlation import (
     Correlation,
     Directions,
     Kind,
-    Statistic,
     Weighted,
     bootstrap,
     bootstrap_intervals,
@@ -36,12 +34,10 @@ from tests.errors import raises
 
 SCIPY: dict[Kind, Any] = {"pearson": pearsonr, "spearman": spearmanr, "kendall": kendalltau}
 KINDS: list[Kind] = list(SCIPY)
-STATISTICS: dict[Statistic, Weighted] = {
+STATISTICS: dict[Kind, Weighted] = {
     "pearson": weighted_pearson,
     "spearman": weighted_spearman,
     "kendall": weighted_kendall,
-    "oca": weighted_accuracy,
-    "oca-both": partial(weighted_accuracy, directions="both"),
 }
 values = st.lists(st.integers(-3, 3), min_size=3, max_size=12)
 directions: st.SearchStrategy[Directions] = st.sampled_from(("one", "both"))
@@ -136,11 +132,11 @@ def test_a_constant_has_no_correlation_and_says_so_quietly(kind: Kind) -> None:
         correlation_test(np.array([1.0, 2]), np.array([1.0, 2]), kind)
 
 
-@pytest.mark.parametrize("statistic", STATISTICS)
-def test_intervals_depend_on_the_seed_but_not_on_the_order(statistic: Statistic) -> None:
+@pytest.mark.parametrize("weighted", [*STATISTICS.values(), weighted_accuracy])
+def test_intervals_depend_on_the_seed_but_not_on_the_order(weighted: Weighted) -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 80).astype(float)
-    found, weighted = rng.normal(size=80) + labels, STATISTICS[statistic]
+    found = rng.normal(size=80) + labels
     low, high = bootstrap(weighted, found, labels, resamples=400)
     order = rng.permutation(80)
     assert bootstrap(weighted, found[order], labels[order], resamples=400) == (low, high)
@@ -150,25 +146,20 @@ def test_intervals_depend_on_the_seed_but_not_on_the_order(statistic: Statistic)
 
 @pytest.mark.parametrize("statistic", STATISTICS)
 @pytest.mark.parametrize("levels", [2, 4])
-def test_many_metrics_at_once_get_what_each_gets_alone(statistic: Statistic, levels: int) -> None:
+def test_many_metrics_at_once_get_what_each_gets_alone(statistic: Kind, levels: int) -> None:
     rng = np.random.default_rng(5)
     truth = rng.integers(0, levels, 90).astype(float)
-    if statistic.startswith("oca"):
-        truth = (truth > 0).astype(float)
     metrics = rng.normal(size=(6, 90)) + truth
     metrics[1], metrics[2], metrics[3] = np.round(metrics[1]), 1e6 + 1e-3 * metrics[2], 0.0
     found = bootstrap_intervals(metrics, truth, statistic, resamples=300, seed=9)
-    if statistic.startswith("oca"):
-        alone = [bootstrap(STATISTICS[statistic], row, truth, resamples=300, seed=9) for row in metrics]
-    else:
-        alone = [bootstrap_intervals(row[None], truth, statistic, resamples=300, seed=9)[0] for row in metrics]
+    alone = [bootstrap_intervals(row[None], truth, statistic, resamples=300, seed=9)[0] for row in metrics]
     np.testing.assert_allclose(found, alone, rtol=0, atol=1e-12)
     order = rng.permutation(90)
     some = resampled(metrics[[4, 1]][:, order], truth[order], statistic, resamples=300, seed=9)
     np.testing.assert_allclose(
         some, resampled(metrics, truth, statistic, resamples=300, seed=9)[[4, 1]], rtol=0, atol=1e-12
     )
-    assert np.isnan(found[3]).all() == (not statistic.startswith("oca"))
+    assert np.isnan(found[3]).all()
 
 
 def test_blocks_of_resamples_do_not_change_them(monkeypatch: pytest.MonkeyPatch) -> None:

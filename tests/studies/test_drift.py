@@ -161,8 +161,8 @@ class TestOtherData:
             name: frame.with_columns(context=(pl.int_range(pl.len()) // 2).cast(pl.String), label=pl.col("label"))
             for name, frame in made_tests().items()
         }
-        together, apart = (between_tests(tests, truth="label", over=over) for over in ("auto", "sets"))
-        assert together.signature.facts["units"] == "contexts"
+        together, apart = (between_tests(tests, truth="label", unit=unit) for unit in ("auto", "set"))
+        assert together.signature.facts["unit"] == "context"
         assert together.rows[0]["pearson"] == apart.rows[0]["pearson"]
         assert together.rows[0]["pearson_ci"] != apart.rows[0]["pearson_ci"]
         assert any(note.startswith("test sets share contexts") for note in together.notes)

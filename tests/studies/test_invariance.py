@@ -13,17 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr
 
+from nlgauge.arrays import Array
 from nlgauge.errors import DataError, UnknownName
 from nlgauge.report.study_tables import render_study
-from nlgauge.stats.correlation import percentiles, resample_weights
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.correlation import correlation_test, ratio_interval, resample_weights
+from nlgauge.stats.inference import Intervals
 from nlgauge.studies.story.invariance import InvarianceTest, nearly_constant, weighted_change
 from nlgauge.studies.story.suites import Suite
 from tests.errors import raises
 from tests.helpers import Outcome
 from tests.helpers import nlgauge as command
 
-QUICK = Inference(resamples=200)
+QUICK = Intervals(resamples=200)
 GROUPS = (("typo", "human"), ("typo", "incoherent"), ("shouting", "human"))
 
 
@@ -61,6 +62,72 @@ def run(folder: Path, *arguments: str) -> Outcome:
     return command("study", "invariance", *arguments, "--no-progress", cwd=folder, cache=folder / "cache")
 
 
+def slow_p(texts: list[dict[str, Any]], column: str) -> float:
+    """How often the correlation is as far from 0 when the two texts of a story are exchanged at random."""
+    rng = np.random.default_rng(0)
+    names = sorted({one["story"] for one in texts})
+    values = [one[column] for one in texts]
+    found = []
+    for _ in range(1000):
+        swapped = dict(zip(names, rng.integers(0, 2, len(names)), strict=True))
+        found.append(abs(np.corrcoef(values, [one["label"] ^ swapped[one["story"]] for one in texts])[0, 1]))
+    observed = abs(np.corrcoef(values, [one["label"] for one in texts])[0, 1])
+    return float(np.mean(np.array(found) >= observed - 1e-12))
+
+
+def changed_pairs(changes: Array, seed: int) -> Suite:
+    """Two pairs of each story, whose scores change like that; stories differ ten times more."""
+    rng = np.random.default_rng(seed)
+    before = np.repeat(rng.normal(size=len(changes) // 2), 2)
+    rows = [
+        {"id": f"{i} {label}", "story": f"s{i // 2}", "pair": f"p{i}", "label": label, "text": "t", "x": before[i] + by}
+        for i, change in enumerate(changes)
+        for label, by in ((1, 0.0), (0, change))
+    ]
+    pairs = pl.DataFrame(rows).with_columns(aspect=pl.lit("typo"), source=pl.lit("human"))
+    return Suite.of(pairs, "invariance", name="own")
+
+
+class TestChanges:
+    def test_a_change_of_95_pairs_in_100_is_found_and_said(self) -> None:
+        rng = np.random.default_rng(1)
+        for seed in range(20):
+            changes = np.where(rng.permutation(100) < 95, rng.uniform(0, 0.2, 100), 0.0)
+            suite = changed_pairs(changes, seed)
+            study = InvarianceTest(columns=["x"], resamples=100).run(suite)
+            row = study.rows[0]
+            assert correlation_test(suite.texts["x"].to_numpy(), suite.labels, "pearson").p > 0.05
+            assert row["pearson_p"] < 0.001 > row["p_adjusted"]
+            assert "(corrected test within pairs): x 1 of 1." in study.sentence
+            assert "at all, at most: x 0.95 [0.8" in study.sentence
+
+    def test_a_change_to_both_sides_is_no_shift_and_is_said_even_so(self) -> None:
+        rng = np.random.default_rng(2)
+        found, times = 0, 150
+        for seed in range(times):
+            sides = np.repeat(rng.choice([-1.0, 1.0], 50), 2)
+            changes = np.where(rng.permutation(100) < 95, sides * rng.uniform(0.1, 0.3, 100), 0.0)
+            study = InvarianceTest(columns=["x"], resamples=100).run(changed_pairs(changes, seed))
+            found += study.rows[0]["p_adjusted"] < 0.05
+            assert "at all, at most: x 0.95 [0.8" in study.sentence
+        assert found / times < 0.05 + 2.5 * (0.05 * 0.95 / times) ** 0.5
+
+    def test_all_rows_are_one_family(self) -> None:
+        rng = np.random.default_rng(3)
+        rows = [{**one, **{f"m{i}": rng.normal() for i in range(8)}} for one in made_pairs()]
+        columns = [f"m{i}" for i in range(8)]
+        one, two = (
+            InvarianceTest(columns=columns, resamples=100).run(suites)
+            for suites in (in_memory(rows), [in_memory(rows), Suite.of(pl.DataFrame(rows), "invariance", name="b")])
+        )
+        tested = [row for row in one.rows if row["pearson_p"] is not None]
+        assert len(tested) == 24
+        least = min(tested, key=lambda row: row["pearson_p"])
+        assert 3 * least["pearson_p"] < least["p_adjusted"] <= 24 * least["pearson_p"] * 1.2
+        for row, again in zip(tested, [row for row in two.rows if row["pearson_p"] is not None], strict=False):
+            assert again["p_adjusted"] == pytest.approx(min(1.0, 2 * row["p_adjusted"]))
+
+
 class TestStatistics:
     @pytest.mark.parametrize("column", ["steady", "moody", "blind"])
     def test_every_value_is_that_of_the_slow_way(self, column: str) -> None:
@@ -71,7 +138,8 @@ class TestStatistics:
             mine = [one for one in rows if (one["aspect"], one["source"]) == (aspect, source)]
             test = pearsonr([one[column] for one in mine], [one["label"] for one in mine])
             assert row["pearson"] == pytest.approx(test.statistic)
-            assert row["pearson_p"] == pytest.approx(test.pvalue)
+            assert row["pearson_p"] == pytest.approx(slow_p(mine, column), abs=0.05)
+            assert row["pearson_p"] <= row["p_adjusted"] <= 1
             assert row["abs_pearson"] == abs(row["pearson"])
             scores = {(one["pair"], one["label"]): one[column] for one in mine}
             pairs = sorted({one["pair"] for one in mine})
@@ -79,6 +147,10 @@ class TestStatistics:
             spread = np.std([scores[name, 1] for name in pairs], ddof=1)
             assert row["mean_change"] == pytest.approx(np.mean(moved) / spread)
             assert row["changed"] == pytest.approx(np.mean([change > 0 for change in moved]))
+            assert row["changed_ci"][0] < row["changed"] <= row["changed_ci"][1] <= 1
+            shift = np.mean([scores[name, 0] - scores[name, 1] for name in pairs]) / spread
+            assert row["shift"] == pytest.approx(shift)
+            assert row["shift_ci"][0] < shift < row["shift_ci"][1]
             assert (row["pairs"], row["n"]) == (len(pairs), 2 * len(pairs))
             assert row["pearson_ci"][0] < row["pearson"] < row["pearson_ci"][1]
             assert row["mean_change_ci"][0] < row["mean_change"] < row["mean_change_ci"][1]
@@ -105,7 +177,8 @@ class TestStatistics:
             for drawn in counts.astype(int):
                 before, after = (np.repeat([mine[name, label] for name in names], drawn) for label in (1, 0))
                 found.append(np.abs(after - before).mean() / before.std(ddof=1))
-        assert row["mean_change_ci"] == pytest.approx(percentiles(np.array(found), 0.95))
+        interval = ratio_interval(row["mean_change"], np.array(found), len(names), 0.95)
+        assert row["mean_change_ci"] == pytest.approx(interval)
 
     def test_the_order_of_rows_does_not_matter(self) -> None:
         frame = pl.DataFrame(made_pairs()).sort("aspect", maintain_order=True)
@@ -217,7 +290,8 @@ class TestCommand:
         done = run(tmp_path, *shared, "--chart", "heat.png")
         assert done.code == 0, done.err
         lines = done.out.splitlines()
-        assert lines[0].endswith("distinct 0 of 3 and same 0 of 3.")
+        assert "within pairs): distinct 0 of 3 and same 0 of 3. Share of pairs" in lines[0]
+        assert lines[0].endswith("at most: distinct 0.00 [0.00, 0.12] and same 0.00 [0.00, 0.12].")
         assert lines[3].split("  ")[-3:] == ["typo human r", "typo incoherent r", "shouting human r"]
         assert [line.split()[0] for line in lines[5:7]] == ["distinct", "same"]
         assert lines[9].endswith("shouting human change  average human change  average incoherent change")

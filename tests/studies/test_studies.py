@@ -331,7 +331,7 @@ BAD: list[tuple[str, dict[str, Any], list[str], str]] = [
     ("ranking", {}, ["--pairs", "1"], "--pairs 1"),
     ("nuggets", {}, ["--group-size", "1"], "--group-size 1"),
     ("correlation", {}, ["--truth", "constant"], "all items have 1"),
-    ("correlation", {}, ["--truth", "human_mean", "--over", "texts"], "expected one of auto, contexts, sets"),
+    ("correlation", {}, ["--truth", "human_mean", "--unit", "texts"], "expected one of auto, context, run, set"),
     ("correlation", {}, ["--truth", "human_mean", "--references", "task"], "holds response sets ('responses')"),
     ("correlation", {}, ["--truth", "human_mean", "-m", "dialog"], "has no reference, and bleu compares"),
     ("stability", {}, ["--truth", "temperature"], "expected a file of ratings (--ratings)"),
@@ -353,6 +353,25 @@ def test_bad_input_is_an_error_that_says_what_to_do(
     assert done.out == ""
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+def test_the_old_name_of_the_unit_says_the_new_one(tmp_path: Path) -> None:
+    file = str(write_sets(tmp_path))
+    done = run(tmp_path, "content", file, "--label", "label", "--over", "auto")
+    assert (done.code, "--over is called --unit now" in done.err) == (0, True)
+    done = run(tmp_path, "content", file, "--label", "label", "--over", "contexts")
+    assert done.code == 2
+    assert "--over is called --unit now" in done.err
+    assert "'--unit': expected one of auto, context, run, set" in done.err
+    with pytest.warns(FutureWarning, match="over= is called unit= now"):
+        assert create_study("content:over=auto") == nlgauge.ContentTest()
+
+
+def test_a_unit_that_the_data_lacks_is_refused() -> None:
+    items = made_items()
+    with pytest.raises(DataError, match="there is one run") as error:
+        nlgauge.CorrelationStudy(metrics=["bleu:n=1"], truth="rating", unit="run").run(items)
+    assert error.value.option == "unit"
 
 
 def test_a_content_test_without_a_label_says_where_its_answers_stand() -> None:
@@ -407,14 +426,14 @@ class TestTextsWithReferences:
         assert row["spearman"] > 0.6
         assert {row["n"] for row in study.rows} == {40}
         assert [row["cluster"] for row in study.rows] == [2, 2, 1]
-        assert study.signature.facts == {"refs": "2", "units": "contexts"}
+        assert study.signature.facts == {"refs": "2", "unit": "context"}
         assert "sets share contexts: 10 contexts are resampled, not 40 sets; so few" in " ".join(study.notes)
 
     def test_items_that_share_a_context_are_resampled_together_unless_asked_not_to(self) -> None:
         items = made_items()
         rows = [
-            nlgauge.CorrelationStudy(metrics=["bleu:n=1"], truth="rating", over=over).run(items).rows[0]
-            for over in ("auto", "contexts", "sets")
+            nlgauge.CorrelationStudy(metrics=["bleu:n=1"], truth="rating", unit=unit).run(items).rows[0]
+            for unit in ("auto", "context", "set")
         ]
         values = unigram_bleu(items)
         truth = items.frame["rating"].to_numpy().astype(float)
@@ -681,6 +700,6 @@ def test_a_decoding_test_from_nothing(tmp_path: Path, smollm2: str, examples: Pa
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert "parameter:temperature" in document["signature"]
-    assert "units:contexts" in document["signature"]
+    assert "unit:context" in document["signature"]
     assert all(row["n"] == 24 and row["spearman"] > 0.4 for row in document["rows"])
     assert (tmp_path / "c.html").stat().st_size > 100_000

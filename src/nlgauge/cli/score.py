@@ -111,6 +111,8 @@ class Measuring:
             chosen = default or self.choice.metrics or self.choice.columns
             metrics, unmeasured = self.choice.make(sketch) if chosen else ([], [])
             gates = read_gates(fail_if, metrics)
+            for gate in gates:
+                gate.check(self.inference.margin)
             refuse_metrics(files)
             extras = tuple(self.choice.columns)
             sources = [Source(path=path, reading=self.reading, extras=extras) for path in files]
@@ -128,8 +130,9 @@ class Outcome(Options):
     )
     fail_if: Sequence[str] = option(
         (),
-        "Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4', or "
-        "'distinct.difference.high < 0' (below the first system, and not by chance); repeat for more.",
+        "Exit with 1 when this is so, as in 'distinct < 0.4', 'distinct.high@b < 0.4', 'distinct.worse_p < 0.05' "
+        "(worse than the first system, and not by chance) or, with a margin, 'distinct.not_worse_p >= 0.05'; repeat "
+        "for more.",
         metavar="CONDITION",
     )
     log: str = option("", "Log the scores to a new run of this tracker.", metavar="mlflow|wandb")
@@ -233,7 +236,8 @@ def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outc
     Examples:
       nlgauge compare a.jsonl b.jsonl -m distinct -m self-bleu
       nlgauge compare a.jsonl other.jsonl -m distinct --unpaired
-      nlgauge compare old.jsonl new.jsonl -m distinct --fail-if 'distinct.difference.high < 0'
+      nlgauge compare old.jsonl new.jsonl -m distinct --fail-if 'distinct.worse_p < 0.05'
+      nlgauge compare old.jsonl new.jsonl -m distinct --margin 0.02 --fail-if 'distinct.not_worse_p >= 0.05'
     """
     from nlgauge.report.tables import comparison_sheet
     from nlgauge.scoring.comparison import compare_systems

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -161,7 +161,8 @@ class Score:
 
 
 def is_skewed(score: Score) -> bool:
-    """Whether the values of sets are too skewed for so few of them."""
+    """Whether the values of sets are too skewed for so few units, those of the score's interval."""
+    from nlgauge.stats.inference import Unit
     from nlgauge.stats.means import TOO_SKEWED, is_share, mean_of
     from nlgauge.stats.units import find_units
 
@@ -169,7 +170,8 @@ def is_skewed(score: Score) -> bool:
         return False
     values = score.items.all_values()
     defined = ~np.isnan(values)
-    units = find_units(score.items.contexts(), score.items.runs(), "auto")[defined]
+    used: Unit = next((unit for unit in get_args(Unit) if unit == score.signature.facts.get("unit")), "auto")
+    units = find_units(score.items.contexts(), score.items.runs(), used)[defined]
     return not is_share(values[defined]) and abs(mean_of(values[defined], units).skewness) > TOO_SKEWED
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge._version import __version__
-from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
@@ -217,6 +217,11 @@ def leaderboard(
     dataset of a file. Every two systems are compared as `compare` does; the pairs of one metric on one dataset
     are one family.
     """
+    if how is not None and how.margin is not None:
+        raise OptionError(
+            f"{argument('margin', how.margin)}: a leaderboard has clusters, and no verdicts on pairs of systems; "
+            "expected no margin here: nlgauge compare takes one"
+        )
     datasets = _datasets(results, names or {})
     notes = _version_notes(results)
     chosen = _same_signatures(datasets, notes)

@@ -145,6 +145,7 @@ def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, v
 
 
 _SIDES = ("first", "first_value", "second", "second_value", "difference")
+_WITH_MARGIN = ("margin", "equal_p", "not_worse_p")
 _TEST = ("p", "p_adjusted", "effect", "n", "paired", "higher_is", "verdict", "signature")
 _MAY_BE_EMPTY = dict.fromkeys(("ci_low", "ci_high", "effect", "mean_rank"), pl.Float64) | {"cluster": pl.Int64}
 
@@ -164,7 +165,7 @@ def flat_frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
 def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, values: bool = False) -> Sheet:
     """Comparisons, one line each, with effect size and verdict."""
     names = unique_names(scores)
-    header = ["metric", "first", "value", "second", "value", "difference", "interval", "p", "p (adjusted)", "effect"]
+    header = ["metric", "first", "value", "second", "value", "difference", "interval", *_tests(comparisons), "effect"]
     rows = [
         [
             names[c.metric_label],
@@ -174,8 +175,7 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
             number(c.second_value),
             number(c.difference),
             interval(c.ci),
-            p_value(c.p),
-            p_value(c.p_adjusted),
+            *_tests([c]).values(),
             "-" if c.effect is None else f"{c.effect:.2f}",
             one_line(c.verdict),
         ]
@@ -187,6 +187,7 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
             **{name: getattr(c, name) for name in _SIDES},
             **ends(c.ci),
             **{name: getattr(c, name) for name in _TEST},
+            **({} if c.margin is None else {name: getattr(c, name) for name in _WITH_MARGIN}),
         }
         for c in comparisons
     ]
@@ -261,11 +262,13 @@ def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[l
         return header, [[names[s.label], *_value(s, with_ci), str(s.n), s.higher_is] for s in scores]
     found = {(score.label, score.system): score for score in scores}
     against = {(c.metric_label, c.second): c for c in comparisons}
+    with_margin = any(one.margin is not None for one in comparisons)
+    tested = ["difference", "interval", *_tests(comparisons), *(["verdict"] * with_margin)]
     header = ["metric"]
     for position, system in enumerate(systems):
         header += [one_line(system), *(["interval"] * with_ci)]
         if position and comparisons:
-            header += ["difference", "interval", "p", "p (adjusted)"]
+            header += tested
     header.append("higher is")
     rows = []
     for label, name in names.items():
@@ -273,11 +276,21 @@ def _grid(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[l
         for position, system in enumerate(systems):
             row += _value(found[label, system], with_ci)
             if made := against.get((label, system)):
-                row += [number(made.difference), interval(made.ci), p_value(made.p), p_value(made.p_adjusted)]
+                row += [number(made.difference), interval(made.ci), *_tests([made]).values()]
+                row += [one_line(made.verdict)] * with_margin
             elif position and comparisons:
-                row += ["-"] * 4
+                row += ["-"] * len(tested)
         rows.append([*row, found[label, systems[0]].higher_is])
     return header, rows
+
+
+def _tests(comparisons: Sequence[Comparison]) -> dict[str, str]:
+    """Titles of p-values, and those of the first comparison; a margin adds two."""
+    shown = {} if not comparisons else {"p": comparisons[0].p, "p (adjusted)": comparisons[0].p_adjusted}
+    for one in comparisons[:1]:
+        if one.equal_p is not None and one.not_worse_p is not None:
+            shown |= {"p (equal)": one.equal_p, "p (not worse)": one.not_worse_p}
+    return {title: p_value(p) for title, p in shown.items()}
 
 
 def _value(score: Score, with_ci: bool) -> list[str]:

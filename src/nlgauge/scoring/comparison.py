@@ -19,7 +19,7 @@ from nlgauge.signature import Signature
 from nlgauge.stats.families import holm, holm_family, paired_max_t
 from nlgauge.stats.inference import Comparing
 from nlgauge.stats.jackknife import LeftOut, jackknife_estimate
-from nlgauge.stats.means import CROSSED, SKEWED, Estimate, crossed_estimate, is_share, mean_of, within
+from nlgauge.stats.means import CROSSED, OF_DIFFERENCES, Estimate, crossed_estimate, is_share, mean_of, within
 from nlgauge.stats.permutation import PERMUTATIONS, paired_permutation, unpaired_permutation
 from nlgauge.stats.units import Units, numbered
 
@@ -91,6 +91,16 @@ class Comparison:
         return (self.p if math.isnan(self.p_adjusted) else self.p_adjusted) < SIGNIFICANT
 
     @property
+    def is_equal(self) -> bool:
+        """Whether the corrected test says that the systems differ by less than the margin."""
+        return self.equal_p is not None and self.equal_p < SIGNIFICANT
+
+    @property
+    def is_not_worse(self) -> bool:
+        """Whether the corrected test says that the second system is not worse by more than the margin."""
+        return self.not_worse_p is not None and self.not_worse_p < SIGNIFICANT
+
+    @property
     def verdict(self) -> str:
         """What the tests say, in words."""
         return self._found + (" (measured at different sizes)" if self.at_different_sizes else "")
@@ -100,12 +110,11 @@ class Comparison:
         if self.significant:
             found = self.direction if self.difference > 0 else self.direction.opposite
             pooled = " over all contexts" if self.level == "corpus" else ""
-            equal = self.equal_p is not None and self.equal_p < SIGNIFICANT
-            within = f", but by less than {self.margin:g}" if equal else ""
+            within = f", but by less than {self.margin:g}" if self.is_equal else ""
             return f"{self.second} is {found.words} than {self.first}{pooled}{within}"
-        if self.equal_p is not None and self.equal_p < SIGNIFICANT:
+        if self.is_equal:
             return f"equal within {self.margin:g}"
-        if self.not_worse_p is not None and self.not_worse_p < SIGNIFICANT:
+        if self.is_not_worse:
             worse = Direction.WORSE if not self.direction.is_about_diversity else Direction.LESS_DIVERSE
             return f"{self.second} is not {worse.words} than {self.first} by more than {self.margin:g}"
         if self.margin is not None:
@@ -156,13 +165,13 @@ def _compare_pairs(first: Score, second: Score, how: Comparing) -> Comparison:
     if len(pairs) < 2:
         raise _too_few(first, second, f"{len(pairs)} context{'s' * (len(pairs) != 1)} on which both have a value")
     differences = pairs.second - pairs.first
-    found = mean_of(differences, pairs.units)
+    found = mean_of(differences, pairs.units).as_difference
     evidence = _evidence(differences, pairs)
     return _made(
         first,
         second,
         how,
-        {"test": f"permutation-{PERMUTATIONS}", "effect": "cohen-dz", "by": SKEWED},
+        {"test": f"permutation-{PERMUTATIONS}", "effect": "cohen-dz", "by": OF_DIFFERENCES},
         found,
         ci=_paired_interval(found, pairs, how.level),
         p=paired_permutation(pairs.first, pairs.second, groups=pairs.units.of, seed=how.seed),
@@ -188,7 +197,7 @@ def _paired_interval(found: Estimate, pairs: Pairs, level: float) -> tuple[float
     if not (is_share(pairs.first) and is_share(pairs.second)):
         return found.interval(level)
     more = np.append(pairs.second - pairs.first, [1.0, -1.0])
-    return within(mean_of(more, _and_two(pairs.units)).interval(level), (-1.0, 1.0))
+    return within(mean_of(more, _and_two(pairs.units)).as_difference.interval(level), (-1.0, 1.0))
 
 
 def _and_two(units: Units) -> Units:
@@ -242,7 +251,7 @@ def _compare_samples(first: Score, second: Score, how: Comparing) -> Comparison:
         first,
         second,
         how,
-        {"test": f"permutation-studentised-{PERMUTATIONS}", "effect": "cohen-d", "by": SKEWED},
+        {"test": f"permutation-studentised-{PERMUTATIONS}", "effect": "cohen-d", "by": OF_DIFFERENCES},
         found,
         ci=_unpaired_interval(found, one, two, how.level),
         p=unpaired_permutation(one.values, two.values, groups=groups, seed=how.seed),

@@ -20,10 +20,12 @@ _TESTS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
 }
 _CONDITION = re.compile(r"(?P<what>.+?)\s*(?P<test><=|>=|<|>)\s*(?P<limit>[^<>=\s]+)", re.S)
-_AFTER_NAME = re.compile(r"(\.(?P<end>low|high|p|difference(\.low|\.high)?))?(@(?P<system>.+))?")
+_ENDS = r"low|high|p|worse_p|equal_p|not_worse_p|difference(?:\.low|\.high)?"
+_AFTER_NAME = re.compile(rf"(\.(?P<end>{_ENDS}))?(@(?P<system>.+))?")
 _EXPECTED = (
-    "expected METRIC, or METRIC with .low or .high (of its interval), .difference, .difference.low, .difference.high "
-    "or .p (against the first system), perhaps @SYSTEM, one of < <= > >=, and a number, as in 'distinct < 0.4'"
+    "expected METRIC, or METRIC with .low or .high (of its interval), .difference, .difference.low, .difference.high, "
+    ".p, .worse_p, .equal_p or .not_worse_p (against the first system), perhaps @SYSTEM, one of < <= > >=, and a "
+    "number, as in 'distinct < 0.4'"
 )
 
 
@@ -32,7 +34,8 @@ class Gate:
     """One condition, about one metric of one system, or of any system when `system` is empty.
 
     `end` is empty for the value itself, `low` or `high` for an end of its interval; `difference` (or an end of its
-    interval) and `p` (corrected for the number of tests) are those of a system against the first.
+    interval) and p-values (corrected for the number of tests) are those of a system against the first: `p` of no
+    difference, `worse_p` of a system that is worse (1 where it is not), `equal_p` and `not_worse_p` of `--margin`.
     """
 
     text: str
@@ -45,7 +48,12 @@ class Gate:
     @property
     def of_difference(self) -> bool:
         """Whether the condition is about a system against the first."""
-        return self.end == "p" or self.end.startswith("difference")
+        return self.end.endswith("p") or self.end.startswith("difference")
+
+    def check(self, margin: float | None) -> None:
+        """Refuse, before the work, a condition on a test that takes a margin where there is none."""
+        if margin is None and self.end in ("equal_p", "not_worse_p"):
+            raise OptionError(f"{_named(self.text)} is about a margin; expected one, as in {argument('margin', 0.02)}")
 
     def met(self, scores: Sequence[Score], comparisons: Sequence[Comparison] = ()) -> list[str]:
         """A line for every score that meets the condition; a value that is no number meets every one."""
@@ -63,9 +71,7 @@ class Gate:
                 f"{_named(self.text)}: no systems were compared; expected several files, or a column of systems, "
                 "the first of which is what others are compared with"
             )
-        values = {"p": lambda one: one.p_adjusted, "difference": lambda one: one.difference}
-        values |= {"difference.low": lambda one: one.ci[0], "difference.high": lambda one: one.ci[1]}
-        return {one.second: values[self.end](one) for one in about}
+        return {one.second: _compared(one)[self.end] for one in about}
 
     def _values(self, scores: Sequence[Score]) -> dict[str, float]:
         return {score.system: self._value(score) for score in scores if score.label == self.label}
@@ -86,6 +92,20 @@ class Gate:
         if math.isnan(value):
             return f"{self.text}: {name}{of} is not a number, which meets every condition"
         return f"{self.text}: {name}{of} is {value:.10g}" if _TESTS[self.test](value, self.limit) else ""
+
+
+def _compared(one: Comparison) -> dict[str, float]:
+    """What a condition may be about, of a comparison."""
+    worse = one.difference * one.direction.sign < 0
+    return {
+        "difference": one.difference,
+        "difference.low": one.ci[0],
+        "difference.high": one.ci[1],
+        "p": one.p_adjusted,
+        "worse_p": one.p_adjusted if worse or math.isnan(one.p_adjusted) else 1.0,
+        "equal_p": math.nan if one.equal_p is None else one.equal_p,
+        "not_worse_p": math.nan if one.not_worse_p is None else one.not_worse_p,
+    }
 
 
 def _named(condition: str) -> str:
@@ -117,7 +137,7 @@ def _read(condition: str, names: dict[str, list[str]]) -> Gate:
             raise OptionError(f"{_named(condition)}: {name} stands for {', '.join(labels)}; expected one of them")
         label = name if name in labels else labels[0]
         return Gate(condition, label, rest["end"] or "", rest["system"] or "", parts["test"], limit)
-    asked = re.split(r"@|\.(?:low|high|difference|p)\b", what)[0]
+    asked = re.split(rf"@|\.(?:{_ENDS})\b", what)[0]
     raise UnknownName.among(
         f"metric in {_named(condition)}:",
         asked,

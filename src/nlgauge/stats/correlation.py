@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import nan
 from typing import Literal
 
@@ -18,10 +17,10 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, UnknownName
 from nlgauge.stats.inference import check_level
+from nlgauge.stats.means import share_interval
 
 Kind = Literal["pearson", "spearman", "kendall"]
 Directions = Literal["one", "both"]
-Statistic = Literal["pearson", "spearman", "kendall", "oca", "oca-both"]
 Weighted = Callable[[Array, Array, Array], Array]
 
 _WEIGHTS_AT_ONCE = 500_000
@@ -140,10 +139,6 @@ _KINDS: dict[str, Weighted] = {
     "spearman": weighted_spearman,
     "kendall": weighted_kendall,
 }
-_STATISTICS: dict[str, Weighted] = _KINDS | {
-    "oca": weighted_accuracy,
-    "oca-both": partial(weighted_accuracy, directions="both"),
-}
 
 
 def bootstrap(
@@ -169,25 +164,22 @@ def bootstrap(
 def bootstrap_intervals(
     values: Array,
     truth: Array,
-    statistic: Statistic,
+    kind: Kind,
     *,
     groups: Array | None = None,
     confidence: float = 0.95,
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Array:
-    """The interval of each of many metrics (metrics x items), low and high.
+    """The `fisher_interval` of the correlation of each of many metrics (metrics x items) with the truth, low and high.
 
-    Of correlations, `fisher_interval`; of accuracies, percentiles. With `groups`, one label per item, whole groups are
-    drawn: items of one group are not independent.
+    With `groups`, one label per item, whole groups are drawn: items of one group are not independent.
     """
     check_level(confidence, resamples)
-    found = resampled(values, truth, statistic, groups=groups, resamples=resamples, seed=seed)
-    if statistic not in _KINDS:
-        return np.array([percentiles(row, confidence) for row in found])
+    found = resampled(values, truth, kind, groups=groups, resamples=resamples, seed=seed)
     units = np.shape(values)[1] if groups is None else len(np.unique(groups))
     plain = np.ones((1, np.shape(values)[1]))
-    known = [float(_KINDS[statistic](np.asarray(row, float), np.asarray(truth, float), plain)[0]) for row in values]
+    known = [float(_KINDS[kind](np.asarray(row, float), np.asarray(truth, float), plain)[0]) for row in values]
     return np.array([fisher_interval(r, row, units, confidence) for r, row in zip(known, found, strict=True)])
 
 
@@ -209,6 +201,36 @@ def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 
 
+def area_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
+    """The interval of an area under the ROC curve, or a share of pairs won: twice that less 1 is a correlation.
+
+    Where all are won or all lost, resamples show no error: Wilson's interval for so many units.
+    """
+    if not 1 - _NEARLY_ONE < 2 * value < 1 + _NEARLY_ONE:
+        return share_interval(np.full(units, round(value)), confidence) if np.isfinite(value) else (nan, nan)
+    low, high = fisher_interval(2 * value - 1, 2 * drawn - 1, units, confidence)
+    return (1 + low) / 2, (1 + high) / 2
+
+
+def ratio_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
+    """The interval of a number that is never negative: Student's t on the scale of its logarithm."""
+    from scipy.special import stdtrit
+
+    real = drawn[drawn > 0]
+    if len(real) < 2 or not value > 0:
+        return nan, nan
+    half = float(stdtrit(max(1, units - 1), (1 + confidence) / 2)) * float(np.log(real).std(ddof=1))
+    return value * float(np.exp(-half)), value * float(np.exp(half))
+
+
+def difference_interval(
+    one: float, ends: Sequence[float], other: float, others: Sequence[float]
+) -> tuple[float, float]:
+    """The interval of the difference of two independent correlations, from those of both (Zou 2007)."""
+    low = one - other - float(np.hypot(one - ends[0], others[1] - other))
+    return low, one - other + float(np.hypot(ends[1] - one, other - others[0]))
+
+
 def fisher_p(value: float, interval: Sequence[float], units: int, confidence: float) -> float:
     """Two-sided p-value of no correlation, from the error that the interval shows: that of dependent items, too."""
     from scipy.special import stdtr, stdtrit
@@ -224,19 +246,19 @@ def fisher_p(value: float, interval: Sequence[float], units: int, confidence: fl
 def resampled(
     values: Array,
     truth: Array,
-    statistic: Statistic,
+    kind: Kind,
     *,
     groups: Array | None = None,
     resamples: int = 1000,
     seed: int = 12345,
 ) -> Array:
-    """A statistic of each of many metrics (metrics x items) in resamples (metrics x resamples).
+    """The correlation of each of many metrics (metrics x items) in resamples (metrics x resamples).
 
     Every metric's items are sorted by its own values, so that a row depends neither on the order of items nor on the
     other metrics. For the same reason, a column does not hold the same items for all metrics: to compare two metrics,
     use `bootstrap_difference` of `nlgauge.stats.dependent`.
     """
-    weighted = _named(statistic, _STATISTICS)
+    weighted = _named(kind, _KINDS)
     values, truth = _metrics(values, truth)
     orders = [np.lexsort((truth, row)) for row in values]
     x = np.stack([row[order] for row, order in zip(values, orders, strict=True)])
@@ -247,7 +269,7 @@ def resampled(
         for counts in resample_weights(int(numbers.max()) + 1, resamples, seed):
             drawn = (np.ascontiguousarray(counts[:, numbers[order]]) for order in orders)
             blocks.append(np.stack([weighted(a, b, weights) for a, b, weights in zip(x, y, drawn, strict=True)]))
-    elif statistic == "pearson":
+    elif kind == "pearson":
         blocks = [_pearson_of_rows(x, y, weights) for weights in resample_weights(len(truth), resamples, seed)]
     else:
         for weights in resample_weights(len(truth), resamples, seed):

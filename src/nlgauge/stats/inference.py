@@ -12,24 +12,30 @@ Correction = Literal["max-t", "holm", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inference(Options):
-    """The level of intervals, the number of resamples, the seed, and what is independent of what."""
+class Intervals(Options):
+    """The level of intervals, the number of resamples, and the seed."""
 
     heading: ClassVar[str] = "Inference"
 
     level: float = option(0.95, "Confidence level of intervals.", metavar="X")
     resamples: int = option(1000, "Bootstrap resamples.", metavar="N")
     seed: int = option(12345, "Seed of every random step.", metavar="N")
-    unit: Unit = option(
-        "auto",
-        "What is independent; auto: contexts where sets share them, crossed with runs where there are several, else "
-        "sets (or items).",
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_level(self.level, self.resamples)
         check_that(self.seed >= 0, "seed", self.seed, "0 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inference(Intervals):
+    """Intervals and tests, and what is independent of what."""
+
+    unit: Unit = option(
+        "auto",
+        "What is independent; auto: contexts where sets share them, crossed with runs where there are several, else "
+        "sets (or items).",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from nlgauge.arrays import Array
 from nlgauge.stats.inference import check_level
 from nlgauge.stats.units import Units, numbered
 
-SKEWED, SHARE, CROSSED = "hall-t", "wilson", "crossed-t"
+SKEWED, SHARE, CROSSED, OF_DIFFERENCES = "hall-t", "wilson", "crossed-t", "wider-of-t-and-hall-t"
 # Small samples show less skewness than there is: this factor gave the best coverage over the grid of
 # docs/statistics.md.
 _SKEWNESS_FACTOR = 1.3
@@ -39,15 +39,20 @@ class Estimate:
     skewness: float
     freedom: float
 
-    def minus(self, other: Estimate) -> Estimate:
+    def minus(self, other: Estimate) -> Difference:
         """The difference from an independent estimate, with Welch's degrees of freedom."""
         error = math.hypot(self.error, other.error)
         if error == 0:
-            return Estimate(self.value - other.value, 0.0, 0.0, min(self.freedom, other.freedom))
+            return Difference(self.value - other.value, 0.0, 0.0, min(self.freedom, other.freedom))
         mine, its = self.error / error, other.error / error
         freedom = 1 / (mine**4 / self.freedom + its**4 / other.freedom)
         skewness = self.skewness * mine**3 - other.skewness * its**3
-        return Estimate(self.value - other.value, error, skewness, freedom)
+        return Difference(self.value - other.value, error, skewness, freedom)
+
+    @property
+    def as_difference(self) -> Difference:
+        """The same, of a mean difference."""
+        return Difference(self.value, self.error, self.skewness, self.freedom)
 
     def interval(self, level: float) -> tuple[float, float]:
         """Student's t after Hall's monotone cubic transformation, which takes out the main effect of skewness."""
@@ -76,6 +81,29 @@ class Estimate:
         if abs(self.skewness) < _NO_SKEWNESS:
             return ratio
         return 3 / self.skewness * (float(np.cbrt(1 + self.skewness * (ratio - self.skewness / 6))) - 1)
+
+
+@dataclass(frozen=True)
+class Difference(Estimate):
+    """A difference, whose skewness may be chance: the wider end with it and without it counts, the larger p-value.
+
+    Differences of two systems are symmetric where these do not differ, and heavy tails look skewed in a sample: Hall's
+    transformation alone covers 87 % of 20 differences of lognormal values. Without it, t covers as little where
+    differences are skewed.
+    """
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """The least and the largest of the ends of Hall's and Student's intervals."""
+        (low, high), (least, most) = super().interval(level), self._plain.interval(level)
+        return min(low, least), max(high, most)
+
+    def p_at_most(self, limit: float) -> float:
+        """The larger of Hall's and Student's p-values."""
+        return max(super().p_at_most(limit), self._plain.p_at_most(limit))
+
+    @property
+    def _plain(self) -> Estimate:
+        return Estimate(self.value, self.error, 0.0, self.freedom)
 
 
 def mean_of(values: Array, units: Units = Units()) -> Estimate:  # noqa: B008 - frozen

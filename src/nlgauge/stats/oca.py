@@ -14,7 +14,8 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.stats.correlation import Directions, group_numbers, optimal_accuracy, resample_weights, sorted_items
 from nlgauge.stats.means import share_interval
-from nlgauge.stats.units import Units, numbered
+from nlgauge.stats.permutation import permuted_labels
+from nlgauge.stats.units import Units
 
 _PERMUTATIONS = 1000
 _RESAMPLES = 200
@@ -63,7 +64,7 @@ def optimal_accuracy_test(
     if both and right.mean() < accuracy:
         right = ~right
     units = Units() if numbers is None else Units(numbers)
-    drawn = null_accuracies(*items, _permuted(high, numbers, seed), both)
+    drawn = null_accuracies(*items, permuted_labels(high, numbers, _PERMUTATIONS, seed), both)
     return OptimalAccuracy(
         value=accuracy,
         threshold=threshold,
@@ -72,21 +73,3 @@ def optimal_accuracy_test(
         null=float(drawn.mean()),
         p=float((np.count_nonzero(drawn >= accuracy - 1e-12) + 1) / (len(drawn) + 1)),
     )
-
-
-def _permuted(high: Array, groups: Array | None, seed: int) -> Array:
-    """Labels in random orders: within groups where they vary there, else whole groups exchange labels."""
-    rng = np.random.default_rng(seed)
-    if groups is None:
-        return rng.permuted(np.tile(high, (_PERMUTATIONS, 1)), axis=1)
-    sums, sizes = np.bincount(groups, weights=high), np.bincount(groups)
-    if ((sums > 0) & (sums < sizes)).any():
-        keys = rng.random((_PERMUTATIONS, len(high)))
-        plain = np.lexsort((np.arange(len(high)), groups))
-        moved = np.lexsort((keys, np.broadcast_to(groups, keys.shape)))
-        found = np.empty((_PERMUTATIONS, len(high)), dtype=np.bool_)
-        found[:, plain] = high[moved]
-        return found
-    of_groups = (sums > 0)[np.unique(numbered(groups))]
-    exchanged: Array = rng.permuted(np.tile(of_groups, (_PERMUTATIONS, 1)), axis=1)[:, groups]
-    return exchanged

@@ -180,6 +180,47 @@ def unpaired_permutation(
     return min(counted, max(_welch_tail(first, second, groups), 2 / math.comb(whole, count)))
 
 
+def label_permutation(
+    values: Array, labels: Array, *, groups: Array | None = None, resamples: int = 1000, seed: int = 12345
+) -> float:
+    """Two-sided p-value of the correlation of values with two classes, from `permuted_labels` of units."""
+    numbers = None if groups is None else numbered(groups)
+    order = np.lexsort((labels, values) if numbers is None else (labels, values, numbers))
+    high = np.asarray(labels)[order] == np.max(labels)
+    drawn = permuted_labels(high, None if numbers is None else numbers[order], resamples, seed)
+    centred = np.asarray(values, dtype=np.float64)[order]
+    centred = centred - centred.mean()
+
+    def sizes(rows: Array) -> Array:
+        count = rows.sum(axis=1)
+        scale = np.sqrt(np.maximum(count * (rows.shape[1] - count), 1))
+        found: Array = np.abs(rows.astype(np.float64) @ centred) / scale
+        return found
+
+    return float((np.count_nonzero(sizes(drawn) >= sizes(high[None]) * (1 - _ROUNDING)) + 1) / (resamples + 1))
+
+
+def permuted_labels(high: Array, groups: Array | None, resamples: int, seed: int) -> Array:
+    """Labels in random orders: within groups where they vary there; groups with one label exchange it as a whole."""
+    rng = np.random.default_rng(seed)
+    if groups is None:
+        return rng.permuted(np.tile(high, (resamples, 1)), axis=1)
+    sums, sizes = np.bincount(groups, weights=high), np.bincount(groups)
+    mixed = (sums > 0) & (sums < sizes)
+    found = np.tile(high, (resamples, 1))
+    if mixed.any():
+        keys = rng.random((resamples, len(high)))
+        plain = np.lexsort((np.arange(len(high)), groups))
+        moved = np.lexsort((keys, np.broadcast_to(groups, keys.shape)))
+        found[:, plain] = high[moved]
+    if not mixed.all():
+        labels = np.tile(sums > 0, (resamples, 1))
+        labels[:, ~mixed] = rng.permuted(labels[:, ~mixed], axis=1)
+        whole = ~mixed[groups]
+        found[:, whole] = labels[:, groups[whole]]
+    return found
+
+
 def _units(values: Array, groups: Array | None) -> Array:
     """Sum and number of values of each unit, in an order that depends on these alone."""
     found = np.asarray(values, dtype=np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.stats.clusters import compare_metrics
-from nlgauge.stats.correlation import Kind, Statistic, bootstrap_intervals, correlation
+from nlgauge.stats.correlation import Kind, bootstrap_intervals, correlation
 from nlgauge.stats.inference import Inference
 from nlgauge.studies.base import Row, pair
 from nlgauge.studies.tasks import Measured, MetricTests, Task
@@ -38,9 +38,9 @@ def correlation_row(
 
 
 def correlation_interval(
-    values: Array, truth: Array, kind: Statistic, inference: Inference, groups: Array | None
+    values: Array, truth: Array, kind: Kind, inference: Inference, groups: Array | None
 ) -> list[float] | None:
-    """The bootstrap interval of a correlation or an accuracy, for a row."""
+    """The bootstrap interval of a correlation, for a row."""
     found = bootstrap_intervals(
         values[None],
         truth,
@@ -58,7 +58,7 @@ def notes_on_rows(rows: list[Row], task: Task, truth: Array, study: MetricTests)
     same = [row["metric"] for row in rows if row["spearman"] is None and row["n"]]
     notes = [f"{metric} is the same on all sets of {task.name or 'the data'}: no correlation" for metric in same]
     if study.significance:
-        groups = task.groups(study.over)
+        groups = task.units(study.unit).of
         notes += add_clusters(rows, task, truth, groups, permutations=study.permutations, seed=study.seed)
     return notes
 

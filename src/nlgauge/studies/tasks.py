@@ -10,7 +10,7 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -25,14 +25,14 @@ from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import BUNDLES, create_metrics
 from nlgauge.scoring.set_values import Table, set_values
-from nlgauge.stats.inference import Inference
-from nlgauge.studies.base import StudyData
+from nlgauge.stats.inference import Inference, Unit
+from nlgauge.stats.units import Units, find_units
+from nlgauge.studies.base import StudyData, facts_of
 from nlgauge.studies.human import human_scores
 from nlgauge.studies.loading import check_inputs, load, part_name, parts_of, task_names
 
 __all__ = ["task_names"]  # used from here by studies that are functions
 
-Over = Literal["auto", "contexts", "sets"]
 DEFAULT_METRICS = ("distinct", "cos-sim")
 FEWEST_SETS = 3
 _FEW_GROUPS = 20
@@ -89,16 +89,7 @@ class MetricOptions(TaskOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resampling(Inference):
-    """Intervals of correlations, and what they resample."""
-
-    heading: ClassVar[str] = "Inference"
-
-    over: Over = option("auto", "What intervals and tests resample; auto: contexts where sets share them.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MetricTests(Resampling):
+class MetricTests(Inference):
     """Intervals of correlations, and tests between metrics."""
 
     heading: ClassVar[str] = "Inference"
@@ -176,9 +167,9 @@ class Task:
         """The column that has a role; none is an error."""
         return find_column(self.frame.columns, role, given, file=self.name, required=True, advice=advice)
 
-    def groups(self, over: Over) -> Array | None:
-        """One label per set where sets are resampled by context: sets that share one are not independent."""
-        return context_groups(self.contexts, self.ids, over)
+    def units(self, unit: Unit) -> Units:
+        """What is independent: sets, or contexts where sets share one."""
+        return context_units(self.contexts, self.ids, unit)
 
     def numbers(self, column: str, role: str) -> Array:
         """A column that must have a number in every row; `role` is the option that names it."""
@@ -193,12 +184,10 @@ class Task:
         return values
 
 
-def context_groups(contexts: Sequence[str], ids: Sequence[str], over: Over) -> Array | None:
-    """One label per item where items that share a context are resampled together; None where each is by itself."""
+def context_units(contexts: Sequence[str], ids: Sequence[str], unit: Unit) -> Units:
+    """The units of items whose contexts may be known; an item without a context is by itself."""
     labels = [context or f"item {id}" for context, id in zip(contexts, ids, strict=True)]
-    if over == "sets" or not 1 < len(set(labels)) < len(labels):
-        return None
-    return np.array(labels)
+    return find_units(np.array(labels) if any(contexts) else None, None, unit)
 
 
 def measure(
@@ -369,16 +358,16 @@ def refuse_strangers(ratings: Ratings, tasks: Sequence[Task]) -> None:
         )
 
 
-def resampled_units(tasks: Sequence[Task], over: Over) -> str:
-    """What is resampled, for signatures: contexts, sets, or either as tasks need it."""
-    return "/".join(sorted({"sets" if task.groups(over) is None else "contexts" for task in tasks}))
+def units_fact(tasks: Sequence[Task], unit: Unit) -> dict[str, str]:
+    """What is independent, for signatures: contexts, sets, or either as tasks need it."""
+    return facts_of(unit={task.units(unit).name for task in tasks})
 
 
-def notes_about(tasks: Sequence[Task], over: Over = "sets") -> list[str]:
+def notes_about(tasks: Sequence[Task], unit: Unit = "set") -> list[str]:
     """What a reader of the rows must know about the metrics and about the groups that are resampled."""
     notes = []
     for task in tasks:
-        if (groups := task.groups(over)) is not None:
+        if (groups := task.units(unit).of) is not None:
             count = len(np.unique(groups))
             rough = "; so few that intervals and tests are rough" if count < _FEW_GROUPS else ""
             notes.append(

@@ -46,12 +46,20 @@ def is_significant(comparison: Comparison) -> bool:
 def _verdict(
     question: Question, comparisons: Sequence[Comparison], names: Mapping[str, str], first: str, second: str
 ) -> Verdict:
-    up, down, none, few = (
+    up, down, equal, not_worse, none, few = (
         [names[one.metric_label] for one in comparisons if _outcome(one) == kind]
-        for kind in ("up", "down", "none", "few")
+        for kind in ("up", "down", "equal", "not worse", "none", "few")
     )
-    details = [f"no significant difference by {_listed(none)}"] if none and (up or down) else []
+    margin = comparisons[0].margin
+    about = f"{second} is not {question.down} than {first} by more than {margin} by {_listed(not_worse)}"
+    within = f"{second} and {first} are equal within {margin} in {question.aspect} by {_listed(equal)}"
+    unknown = "no significant difference" if margin is None else "cannot tell"
+    details = [about] if not_worse and (up or down or equal) else []
+    details += [within] if equal and (up or down) else []
+    details += [f"{unknown} by {_listed(none)}"] if none and (up or down or equal or not_worse) else []
     details += [f"too few contexts to tell by {_listed(few)}"] if few and (up or down or none) else []
+    small = [names[one.metric_label] for one in comparisons if one.significant and one.is_equal]
+    details += [f"the difference is less than {margin} by {_listed(small)}"] if small else []
     kind: Literal["up", "down", "none", "mixed"] = "none"
     if up and down:
         kind = "mixed"
@@ -62,6 +70,13 @@ def _verdict(
     elif up or down:
         kind = "up" if up else "down"
         sentence = f"{second} is {getattr(question, kind)} than {first} by {_listed(up or down)}."
+    elif equal or not_worse:
+        sentence = f"{within if equal else about}."
+    elif margin is not None:
+        sentence = (
+            f"Cannot tell whether {second} and {first} differ by more than {margin} in {question.aspect} by "
+            f"{_listed(none)}."
+        )
     elif few and not none:
         sentence = (
             f"Too few contexts to distinguish {second} and {first} in {question.aspect} by {_listed(few)}: with "
@@ -72,11 +87,15 @@ def _verdict(
     return Verdict(question.key, kind, sentence, "; ".join(details))
 
 
-def _outcome(comparison: Comparison) -> Literal["up", "down", "none", "few"]:
+def _outcome(comparison: Comparison) -> Literal["up", "down", "equal", "not worse", "none", "few"]:
     if is_significant(comparison):
         return "up" if comparison.difference * comparison.direction.sign > 0 else "down"
-    return "few" if comparison.smallest_p >= SIGNIFICANT else "none"
+    if comparison.is_equal:
+        return "equal"
+    if comparison.is_not_worse:
+        return "not worse"
+    return "few" if comparison.margin is None and comparison.smallest_p >= SIGNIFICANT else "none"
 
 
 def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    return "".join(names) if len(names) < 2 else f"{', '.join(names[:-1])} and {names[-1]}"

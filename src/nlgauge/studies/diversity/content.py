@@ -19,7 +19,7 @@ from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns,
 from nlgauge.studies.panels import class_histogram, panel, points_of, points_of_sets, side_by_side
 from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
-from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
+from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, tasks_of, units_fact
 
 _OCA = ("oca", "oca_corrected", "oca_corrected_ci", "oca_null", "oca_p")
 _NO_LABEL = (
@@ -68,19 +68,19 @@ class ContentTest(MetricTests, MetricOptions, Study):
         tasks = tasks_of(self, data)
         rows: list[Row] = []
         points = []
-        notes = notes_about(tasks, self.over)
+        notes = notes_about(tasks, self.unit)
         labels = set()
         for task in tasks:
             label = task.column("label", self.label, _NO_LABEL)
             labels.add(label)
             classes = class_labels(task, label, self.high)
-            groups = task.groups(self.over)
+            groups = task.units(self.unit).of
             found = [self._row(task, one, classes, groups) for one in task.measured]
             notes += notes_on_rows(found, task, classes, self)
             rows += found
             names = class_names(classes)
             points += [points_of_sets(task, one.label, value=one.values, label=names) for one in task.measured]
-        facts = {**facts_of(label=labels), "units": resampled_units(tasks, self.over)}
+        facts = {**facts_of(label=labels), **units_fact(tasks, self.unit)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, classes: Array, groups: Array | None) -> Row:

@@ -18,7 +18,7 @@ from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns,
 from nlgauge.studies.panels import panel, points_of, points_of_sets, side_by_side
 from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
-from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, resampled_units, tasks_of
+from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, tasks_of, units_fact
 
 SUBSET = 200
 Scale = Literal["auto", "linear", "log10"]
@@ -78,7 +78,7 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         tasks = tasks_of(self, data)
         rows: list[Row] = []
         points = []
-        notes = notes_about(tasks, self.over)
+        notes = notes_about(tasks, self.unit)
         chosen, scales = set(), set()
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
@@ -94,12 +94,12 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
                 raise OptionError(
                     f"{argument('subset', size)}, and {task.name or 'the data'} has {len(task)} sets; choose fewer"
                 )
-            order, groups = canonical_order(task, scaled), task.groups(self.over)
+            order, groups = canonical_order(task, scaled), task.units(self.unit).of
             found = [self._row(task, one, scaled, groups, order, size) for one in task.measured]
             notes += notes_on_rows(found, task, scaled, self)
             rows += found
             points += [_points(task, one, levels) for one in task.measured]
-        facts = {**facts_of(parameter=chosen, scale=scales), "units": resampled_units(tasks, self.over)}
+        facts = {**facts_of(parameter=chosen, scale=scales), **units_fact(tasks, self.unit)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, levels: Array, groups: Array | None, order: Array, size: int) -> Row:

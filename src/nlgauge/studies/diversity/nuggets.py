@@ -15,17 +15,18 @@ from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError, argument
 from nlgauge.metrics.base import Metric
 from nlgauge.stats.correlation import correlation
+from nlgauge.stats.inference import Inference
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, with_interval
 from nlgauge.studies.diversity.content import class_labels, class_names
 from nlgauge.studies.diversity.decoding import canonical_order
 from nlgauge.studies.panels import class_histogram
 from nlgauge.studies.rows import correlation_interval
 from nlgauge.studies.sentences import between
-from nlgauge.studies.tasks import MetricOptions, Resampling, Task, TaskOptions, resampled_units, tasks_of
+from nlgauge.studies.tasks import MetricOptions, Task, TaskOptions, tasks_of, units_fact
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nuggets(Resampling, TaskOptions, Study):
+class Nuggets(Inference, TaskOptions, Study):
     """Build a subset in which form tells nothing about the label: sort by form, balance the classes in each group.
 
     Sets are sorted by a metric of form and cut into groups of `group_size`; from each group as many sets of one class
@@ -88,7 +89,7 @@ class Nuggets(Resampling, TaskOptions, Study):
                 kept_sets.append(frame if len(tasks) == 1 else frame.with_columns(task=pl.lit(task.name)))
             mine = {"value": values, "label": class_names(classes), "kept": np.isin(np.arange(len(task)), kept)}
             points.append(pl.DataFrame({"task": [task.name] * len(task), **mine}))
-        facts = {**facts_of(label=labels), "units": resampled_units(tasks, self.over)}
+        facts = {**facts_of(label=labels), **units_fact(tasks, self.unit)}
         tables = {"kept": pl.concat(kept_sets, how="diagonal_relaxed"), "points": pl.concat(points)}
         return Result(self, rows, (), facts, tables)
 
@@ -103,7 +104,7 @@ class Nuggets(Resampling, TaskOptions, Study):
 
     def _correlation(self, task: Task, classes: Array, rows: Array) -> tuple[float | None, list[float] | None]:
         """Spearman's rho of the metric with the label on these rows, and its interval."""
-        values, groups = task.measured[0].values[rows], task.groups(self.over)
+        values, groups = task.measured[0].values[rows], task.units(self.unit).of
         if np.ptp(values) == 0:
             return None, None
         mine = None if groups is None or len(set(groups[rows].tolist())) < 2 else groups[rows]

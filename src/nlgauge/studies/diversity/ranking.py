@@ -16,6 +16,7 @@ from nlgauge.data.tables import Ratings
 from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import correlation
+from nlgauge.stats.inference import Inference
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.units import Units, numbered
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, pair, with_interval
@@ -23,18 +24,18 @@ from nlgauge.studies.diversity.decoding import ParameterOptions, canonical_order
 from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
 from nlgauge.studies.rows import correlation_interval
 from nlgauge.studies.sentences import best_metrics
-from nlgauge.studies.tasks import Resampling, Task, notes_about, ratings_in, resampled_units, tasks_of
+from nlgauge.studies.tasks import Task, notes_about, ratings_in, tasks_of, units_fact
 
 PAIRS_AT_MOST = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankingTest(Resampling, ParameterOptions, Study):
+class RankingTest(Inference, ParameterOptions, Study):
     """Ranking test: which of two sets was made with more diversity? A tie is a miss.
 
     Sets that share a context (or another column, `pair_by`) are paired with each other; where there are more than
     `pairs` such pairs, so many are drawn. When no two sets share one, sets are paired at random, each at most once.
-    Pairs of one context are not independent, so intervals resample contexts (over sets: pairs, as if they were).
+    Pairs of one context are not independent, so intervals resample contexts (`unit=set`: pairs, as if they were).
     `comparisons` are people's answers (rnkHDS): ratings whose item is "FIRST>SECOND", two ids, and whose value is above
     0 when the first set is the more diverse one; exactly those pairs are then tested. `spearman` is of differences,
     `accuracy` the share of pairs whose order the metric gets right.
@@ -68,7 +69,7 @@ class RankingTest(Resampling, ParameterOptions, Study):
         tasks = tasks_of(self, data)
         rows: list[Row] = []
         points = []
-        notes = notes_about(tasks, self.over)
+        notes = notes_about(tasks, self.unit)
         chosen, scales, ways = set(), set(), set()
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
@@ -86,7 +87,7 @@ class RankingTest(Resampling, ParameterOptions, Study):
                 message = f"{len(pairs.first)} pairs with different parameters; expected at least 3"
                 raise DataError(message, file=task.name)
             truth = pairs.differences(levels)
-            shared = task.groups(self.over) if pairs.way == "shared" else None
+            shared = task.units(self.unit).of if pairs.way == "shared" else None
             groups = None if shared is None else shared[pairs.first]
             scored = {one.label: (pairs.differences(one.values), one.signature) for one in task.measured}
             if pairs.answers is not None:
@@ -101,7 +102,7 @@ class RankingTest(Resampling, ParameterOptions, Study):
                 rows.append(row)
                 points.append(points_frame(task, label, **ends, parameter=truth, value=values, right=right))
         facts = facts_of(parameter=chosen, scale=scales, paired=ways)
-        facts |= {"ties": "miss", "units": resampled_units(tasks, self.over)}
+        facts |= {"ties": "miss", **units_fact(tasks, self.unit)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, differences: Array, truth: Array, groups: Array | None) -> Row:

@@ -27,7 +27,7 @@ from nlgauge.studies.base import StudyData
 from nlgauge.studies.human import human_scores
 from nlgauge.studies.huse.judges import PEOPLE, judge_texts, log_probabilities
 from nlgauge.studies.huse.options import HuseStudy
-from nlgauge.studies.tasks import Over, context_groups, ratings_in, task_names
+from nlgauge.studies.tasks import ratings_in, task_names
 
 _READ = ("text", "context", "id")
 _USED = (*_READ, "input_format")
@@ -91,10 +91,6 @@ class HuseData:
     def features(self, *, per_token: bool = True) -> Array:
         """The two features of equation 5: log p divided by length (or not), and the judgment."""
         return np.stack([self.logp / self.length if per_token else self.logp, self.judgment], axis=1)
-
-    def groups(self, over: Over) -> Array | None:
-        """One label per text where texts that share a context are drawn together."""
-        return context_groups(self.contexts, self.ids, over)
 
     def select(self, rows: Array) -> HuseData:
         """Some of the texts."""

@@ -18,7 +18,7 @@ from nlgauge.stats.means import within
 from nlgauge.studies.base import pair
 from nlgauge.studies.huse.data import HuseData
 from nlgauge.studies.huse.options import HuseStudy
-from nlgauge.studies.tasks import Over
+from nlgauge.studies.tasks import context_units
 
 _SCORES, _OF_DIVERSITY = (0.0, 2.0), (-1.0, 3.0)
 Ways = Literal["halves", "items", "errors"]
@@ -31,7 +31,7 @@ class HuseInference(Inference, HuseStudy):
     `halves` draws half of the texts repeatedly and searches neighbours within each half, `items` draws texts with
     replacement, `errors` the leave-one-out errors. Simulations say that `halves` holds what it should, `errors` is
     too narrow and `items` leans upwards (`docs/papers/huse_coverage.md`); it is the default where texts suffice for
-    it. Texts that share a context are drawn together (`over`), otherwise each class by itself. `resample_raters` draws
+    it. Texts that share a context are drawn together (`unit`), otherwise each class by itself. `resample_raters` draws
     the ratings of each text, too: means of fewer different raters are noisier, so those draws are shifted back to
     the score found.
     """
@@ -41,7 +41,6 @@ class HuseInference(Inference, HuseStudy):
     way: Ways | None = option(
         None, "What intervals draw: halves of the texts, texts with replacement, or errors. Default: halves."
     )
-    over: Over = option("auto", "What intervals resample; auto: contexts where texts share them.")
     resample_raters: bool = option(False, "Resample raters, too.")
 
     def __post_init__(self) -> None:
@@ -55,7 +54,7 @@ def huse_intervals(
 ) -> tuple[list[list[float] | None], str]:
     """Percentile intervals of HUSE, HUSE-Q and HUSE-D, and what was resampled."""
     way = using.way or ("halves" if len(data) >= 2 * (using.k + 1) else "errors")
-    groups = data.groups(using.over)
+    groups = context_units(data.contexts, data.ids, using.unit).of
     units = "texts" if groups is None else "contexts"
     if using.resample_raters:
         draws = _with_raters(data, features, groups, using)

@@ -20,7 +20,7 @@ from nlgauge.engine.progress import progress_bar
 from nlgauge.errors import DataError
 from nlgauge.models.language.base import LanguageModel
 from nlgauge.models.shared import language_model_identity
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Intervals
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.units import Units, numbered
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, finite, pair, with_interval
@@ -41,7 +41,7 @@ _TIE_WORTH = {"lose": 0.0, "win": 1.0, "half": 0.5}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ruq(Inference, RuqOptions, Study):
+class Ruq(Intervals, RuqOptions, Study):
     """RUQ: how often does a model prefer the reference to "I don't know."?
 
     Every split is scored against each generic response, and against all of them at once (`generic` is "all"). In

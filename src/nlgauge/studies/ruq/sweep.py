@@ -24,7 +24,7 @@ from nlgauge.models.language.base import LanguageModel
 from nlgauge.models.shared import language_model_identity
 from nlgauge.scoring.scoring import score_data
 from nlgauge.stats.correlation import correlation
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Inference, Intervals
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, finite, pair
 from nlgauge.studies.ruq.chart import sweep_chart
 from nlgauge.studies.ruq.options import MODEL, RuqOptions
@@ -40,7 +40,7 @@ _RUQ_KEYS = (("ruq", "ruq", ""), ("ruq", "ruq_ci", "_ci"), ("n", "n", ""))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sweep(Inference, RuqOptions, Study):
+class Sweep(Intervals, RuqOptions, Study):
     """Sweep: RUQ of many models side by side with scores of what they write, and how far the rankings agree.
 
     `outputs` are texts by system, one for every prompt of the split `test` (without one: the last), in its order. A
@@ -186,7 +186,7 @@ class Sweep(Inference, RuqOptions, Study):
 
     def _ruq(self, model: Model) -> Ruq:
         """RUQ of one model with the options of this sweep; the beam is for outputs alone."""
-        shared = {one.name for group in (RuqOptions, Inference) for one in options_of(group)}
+        shared = {one.name for group in (RuqOptions, Intervals) for one in options_of(group)}
         return Ruq(model=model, **{name: getattr(self, name) for name in shared - {"beam", "train", "test"}})
 
     def sentence(self, result: Result) -> str:

@@ -19,7 +19,7 @@ from nlgauge.drawing import PALETTE, alt, colours, inline
 from nlgauge.errors import DataError, OptionError, UnknownName, argument
 from nlgauge.stats import agreement
 from nlgauge.stats.agreement import Level
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Intervals
 from nlgauge.stats.reliability import FORMS, are_sorted, fleiss_kappa, intraclass_correlations
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite, pair
 from nlgauge.studies.panels import panel, side_by_side
@@ -33,7 +33,7 @@ _PARTS = ("item", "rater", "question", "value")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgreementStudy(Inference, Study):
+class AgreementStudy(Intervals, Study):
     """Agreement of raters: Krippendorff's alpha, after a filter of raters and rescaling if asked for; kappa and ICC.
 
     A rater's correlation is Pearson's, with the mean of the items that they rated; a rater with fewer than three items
@@ -260,7 +260,7 @@ def _dots(raters: pl.DataFrame, least: float | None) -> Any:
     return alt.layer(line.encode(y="least:Q"), dots)
 
 
-def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: Inference) -> tuple[Row, list[str]]:
+def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: Intervals) -> tuple[Row, list[str]]:
     """Kappa and intraclass correlations, if asked for; what cannot be computed is None, and a note says why."""
     row: Row = {}
     notes = []

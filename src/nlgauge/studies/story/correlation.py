@@ -45,8 +45,8 @@ from nlgauge.studies.tasks import (
     notes_about,
     ratings_in,
     refuse_strangers,
-    resampled_units,
     tasks_of,
+    units_fact,
 )
 
 _SHOWN = 5
@@ -154,9 +154,9 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
             refuse_strangers(behind, tasks)
         rows: list[Row] = []
         points: list[pl.DataFrame] = []
-        notes = notes_about(tasks, self.over)
-        units = resampled_units(tasks, self.over)
-        if units != "sets":
+        notes = notes_about(tasks, self.unit)
+        units = units_fact(tasks, self.unit)
+        if units["unit"] != "set":
             notes.append("p-values (†, ‡) take items as independent, also where they share contexts; intervals do not")
         for task in tasks:
             levels = task.numbers(self.truth, "truth")
@@ -179,7 +179,7 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
                 found = [system_row(task, one, levels, self.systems, self, notes, rated) for one in task.measured]
                 rows += [row for row, _ in found]
                 points += [means for _, means in found]
-        facts = {**_numbers_of_references(tasks), "units": units}
+        facts = {**_numbers_of_references(tasks), **units}
         layout: tuple[Column, ...] = ()
         if any("ceiling" in row for row in rows):
             facts["ceiling"] = f"icc+halves-{SPLITS}"
@@ -190,7 +190,7 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
 
     def _rows(self, part: _Part, name: str, notes: list[str]) -> list[Row]:
         """One row per metric over the items of a part; `name` is the task's."""
-        resampled = part.task.groups(self.over)
+        resampled = part.task.units(self.unit).of
         rows = []
         for one in part.task.measured:
             row = _row(part, one, resampled, self) | part.ceiling(one, resampled)

@@ -10,7 +10,14 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.data.roles import names_in
 from nlgauge.errors import DataError
-from nlgauge.stats.correlation import Kind, correlation, correlation_test, group_numbers, percentiles, resample_weights
+from nlgauge.stats.correlation import (
+    Kind,
+    correlation,
+    correlation_test,
+    fisher_interval,
+    group_numbers,
+    resample_weights,
+)
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.pairwise import calibrate_ties, pairwise_accuracy, soft_pairwise_accuracy
@@ -133,7 +140,7 @@ def system_row(
     if len(present) < FEWEST or np.ptp(means) == 0 or np.ptp(human) == 0:
         notes.append(f"{one.label} over systems{where}: too few systems, or their means are all the same")
         return row, points
-    units = task.groups(using.over)
+    units = task.units(using.unit).of
     intervals = _system_intervals(values, truth, place, None if units is None else units[kept], using)
     for kind in KINDS:
         found = correlation_test(means, human, kind)
@@ -170,7 +177,11 @@ def _system_intervals(
         for x, y in zip(sums[whole] / sizes[whole], human[whole] / sizes[whole], strict=True):
             for kind in KINDS:
                 drawn[kind].append(correlation(x, y, kind))
-    return {kind: pair(percentiles(np.array(drawn[kind]), using.level)) for kind in KINDS}
+    means = [np.bincount(place, level) / np.bincount(place) for level in (values, truth)]
+    return {
+        kind: pair(fisher_interval(correlation(*means, kind), np.array(drawn[kind]), count, using.level))
+        for kind in KINDS
+    }
 
 
 def _crossed(values: Array, truth: Array, place: Array, contexts: Array) -> tuple[Array, Array] | None:

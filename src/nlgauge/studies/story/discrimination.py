@@ -12,8 +12,9 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.errors import DataError
-from nlgauge.stats.correlation import correlation_test, weighted_pearson
-from nlgauge.studies.base import Column, Result, Row, finite, with_interval
+from nlgauge.stats.correlation import weighted_pearson
+from nlgauge.stats.permutation import label_permutation
+from nlgauge.studies.base import Column, Result, Row, with_interval
 from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
 from nlgauge.studies.story.drift import weighted_auc
 from nlgauge.studies.story.perturbed import PEARSON, Group, PerturbedStudy, Scored, Statistic, counted
@@ -26,8 +27,8 @@ class DiscriminationTest(PerturbedStudy):
 
     Files are folders that `nlgauge perturb build` wrote, their `discrimination.jsonl`, or files of your own with the
     columns id, story, aspect, label (1 coherent, 0 incoherent) and text. Scores are oriented so that higher is better.
-    Intervals come from resamples of whole stories; p-values are those of the usual test, which takes texts as
-    independent.
+    Intervals come from resamples of whole stories; p-values from permutations of labels within stories, and between
+    stories whose texts all have one label.
 
     `paired_accuracy` is the share of incoherent texts that score below the human story they were made from, ties half;
     unlike the other two it is not misled by differences between stories. The row of the aspect "average" has the means
@@ -73,7 +74,7 @@ class DiscriminationTest(PerturbedStudy):
 
     def tested(self, texts: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
         """What a metric reaches on a group of texts, and the statistics to resample."""
-        row, found = _tested(texts, one, group, stories)
+        row, found = _tested(texts, one, group, stories, self.seed)
         return row, {
             key: statistic
             for key, statistic in found.items()
@@ -93,7 +94,7 @@ class DiscriminationTest(PerturbedStudy):
 
     def sentence(self, result: Result) -> str:
         """In how many aspects each metric tells coherent texts from worse ones, by its interval."""
-        counts = counted(result, lambda row: bool(row["pearson_ci"][0] > 0))
+        counts = counted(result, lambda row: row["pearson_ci"] is not None and row["pearson_ci"][0] > 0)
         return f"Aspects in which a metric tells coherent texts from worse ones (interval of r above 0): {counts}."
 
 
@@ -119,7 +120,7 @@ def _notes_on_groups(suite: Suite, groups: Sequence[Group]) -> list[str]:
     return notes
 
 
-def _tested(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+def _tested(suite: Suite, one: Scored, group: Group, stories: Array, seed: int) -> tuple[Row, dict[str, Statistic]]:
     """What a metric reaches on a group of texts, and the statistics to resample."""
     rows = group.rows[~np.isnan(one.values[group.rows])]
     values, labels = one.values[rows], suite.labels[rows]
@@ -139,18 +140,20 @@ def _tested(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Ro
     }
     found: dict[str, Statistic] = {}
     if len(rows) >= FEWEST and 0 < coherent < len(rows):
-        test = correlation_test(values, labels, "pearson")
-        if np.isfinite(test.value):
-            row |= {"pearson": test.value, "pearson_p": finite(test.p)}
-            found["pearson"] = Statistic(weighted_pearson, values, labels, stories[rows])
-        found["auc"] = Statistic(weighted_auc, values, labels, stories[rows])
+        pearson = Statistic(weighted_pearson, values, labels, stories[rows])
+        if np.isfinite(pearson.value):
+            p = label_permutation(values, labels, groups=stories[rows], seed=seed)
+            row |= {"pearson": pearson.value, "pearson_p": p}
+            found["pearson"] = pearson
+        found["auc"] = Statistic(weighted_auc, values, labels, stories[rows], "area")
         row["auc"] = found["auc"].value
     if one.originals is not None:
         worse = rows[labels == 0]
         worse = worse[~np.isnan(one.originals[worse])]
         row["pairs"] = len(worse)
         if len(worse):
-            found["paired_accuracy"] = Statistic(weighted_wins, one.originals[worse], one.values[worse], stories[worse])
+            before, after = one.originals[worse], one.values[worse]
+            found["paired_accuracy"] = Statistic(weighted_wins, before, after, stories[worse], "area")
             row["paired_accuracy"] = found["paired_accuracy"].value
     return row, found
 

@@ -17,9 +17,12 @@ from nlgauge.metrics.base import Metric
 from nlgauge.metrics.registry import create_metric
 from nlgauge.stats.correlation import (
     Weighted,
+    area_interval,
     correlation_test,
+    difference_interval,
+    fisher_interval,
+    fisher_p,
     group_numbers,
-    percentiles,
     resample_weights,
     weighted_pearson,
 )
@@ -31,12 +34,11 @@ from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
 from nlgauge.studies.tasks import (
     Measured,
     MetricOptions,
-    Over,
     Task,
     metrics_option,
     notes_about,
-    resampled_units,
     tasks_of,
+    units_fact,
 )
 
 _BY_GENERATOR = (
@@ -90,7 +92,6 @@ class Drift(Inference, MetricOptions, Study):
     generator: str | None = option(
         None, "Column of generators, to compare these; without it, files are compared.", metavar="COL"
     )
-    over: Over = option("auto", "What intervals resample; auto: contexts where sets share them.")
 
     def compute(self, data: StudyData) -> Result:
         """Correlations of every metric by generator, or by test set."""
@@ -135,9 +136,8 @@ class Drift(Inference, MetricOptions, Study):
         tasks = tasks_of(self, data)
         _check_tests(len(tasks))
         tests = [task.name for task in tasks]
-        notes = notes_about(tasks, self.over)
+        notes = notes_about(tasks, self.unit)
         rows: list[Row] = []
-        draws: dict[tuple[str, str], Array | None] = {}
         for place, task in enumerate(tasks):
             labels = task.numbers(self.truth, "truth")
             if np.ptp(labels) == 0:
@@ -145,16 +145,15 @@ class Drift(Inference, MetricOptions, Study):
                 raise DataError(message, file=task.name, column=self.truth)
             for one in task.measured:
                 title = titles.get(one.label, one.label)
-                row, drawn = _tested(task, one, labels, self, self.seed + place)
+                row = _tested(task, one, labels, self, self.seed + place)
                 rows.append(row | {"metric": title, "trained_on": home_of(title, tests)})
-                draws[title, task.name] = drawn
                 if row["pearson"] is None:
                     notes.append(f"{title} has too few values on {task.name}, or the same on all items: no correlation")
-        notes += _add_drops(rows, draws, tests, self)
+        notes += _add_drops(rows, tests)
         contexts = [{context for context in task.contexts if context} for task in tasks]
         if len(set().union(*contexts)) < sum(map(len, contexts)):
             notes.append("test sets share contexts: the interval of a drop takes them as independent even so")
-        facts = {"tests": "/".join(tests), "units": resampled_units(tasks, self.over)}
+        facts = {"tests": "/".join(tests), **units_fact(tasks, self.unit)}
         return Result(self, rows, tuple(notes), facts)
 
     def sentence(self, result: Result) -> str:
@@ -273,28 +272,31 @@ def home_of(metric: str, tests: Sequence[str]) -> str | None:
     return found[0] if found else None
 
 
-def _tested(task: Task, one: Measured, labels: Array, using: Drift, seed: int) -> tuple[Row, Array | None]:
-    """A metric on one test set, and its correlation in resamples where there are enough items for an interval."""
-    values, truth, groups = one.values[one.defined], labels[one.defined], task.groups(using.over)
+def _tested(task: Task, one: Measured, labels: Array, using: Drift, seed: int) -> Row:
+    """A metric on one test set; with intervals where there are enough items."""
+    values, truth, groups = one.values[one.defined], labels[one.defined], task.units(using.unit).of
     mine = None if groups is None else groups[one.defined]
     row: Row = {"task": task.name, "group": task.name, "metric": one.label, "trained_on": None, "n": len(values)}
     row |= dict.fromkeys(("pearson", "pearson_p", "pearson_ci", "auc", "auc_ci", "drop", "drop_ci"))
     row["signature"] = one.signature
     if len(values) < FEWEST or np.ptp(values) == 0 or np.ptp(truth) == 0:
-        return row, None
+        return row
     found = correlation_test(values, truth, "pearson")
     row |= {"pearson": finite(found.value), "pearson_p": finite(found.p)}
     binary = len(np.unique(truth)) == 2
     if binary:
         row["auc"] = float(weighted_auc(values, truth, np.ones((1, len(values))))[0])
     if len(values) < FEWEST_FOR_INTERVAL or (mine is not None and len(np.unique(mine)) < 2):
-        return row, None
+        return row
+    units = len(values) if mine is None else len(np.unique(mine))
     drawn = _draws(weighted_pearson, values, truth, mine, using.resamples, seed)
-    row["pearson_ci"] = pair(percentiles(drawn, using.level))
+    row["pearson_ci"] = pair(fisher_interval(found.value, drawn, units, using.level))
+    if mine is not None and row["pearson_ci"] is not None:
+        row["pearson_p"] = finite(fisher_p(found.value, row["pearson_ci"], units, using.level))
     if binary:
         areas = _draws(weighted_auc, values, truth, mine, using.resamples, seed)
-        row["auc_ci"] = pair(percentiles(areas, using.level))
-    return row, drawn
+        row["auc_ci"] = pair(area_interval(row["auc"], areas, units, using.level))
+    return row
 
 
 def weighted_auc(values: Array, labels: Array, weights: Array) -> Array:
@@ -322,9 +324,7 @@ def _draws(statistic: Weighted, values: Array, truth: Array, groups: Array | Non
     return np.concatenate([statistic(values[order], truth[order], counts[:, numbers]) for counts in blocks])
 
 
-def _add_drops(
-    rows: Sequence[Row], draws: Mapping[tuple[str, str], Array | None], tests: Sequence[str], using: Inference
-) -> list[str]:
+def _add_drops(rows: Sequence[Row], tests: Sequence[str]) -> list[str]:
     """Fill in how much less a metric correlates on foreign data than on its own; returns notes."""
     notes = []
     by_place = {(row["metric"], row["task"]): row for row in rows}
@@ -342,7 +342,7 @@ def _add_drops(
             if test == home or own is None or row is None or own["pearson"] is None or row["pearson"] is None:
                 continue
             row["drop"] = own["pearson"] - row["pearson"]
-            first, second = draws[metric, home], draws[metric, test]
-            if first is not None and second is not None:
-                row["drop_ci"] = pair(percentiles(first - second, using.level))
+            if own["pearson_ci"] is not None and row["pearson_ci"] is not None:
+                drop = difference_interval(own["pearson"], own["pearson_ci"], row["pearson"], row["pearson_ci"])
+                row["drop_ci"] = pair(drop)
     return notes

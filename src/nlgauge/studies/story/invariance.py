@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,13 +11,20 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError
-from nlgauge.stats.correlation import correlation_test, weighted_pearson
-from nlgauge.studies.base import Column, Result, Row, finite, with_interval
+from nlgauge.stats.correlation import weighted_pearson
+from nlgauge.stats.families import paired_max_t
+from nlgauge.stats.inference import Intervals
+from nlgauge.stats.means import mean_of, share_interval
+from nlgauge.stats.permutation import paired_permutation
+from nlgauge.stats.units import Units
+from nlgauge.studies.base import Column, Result, Row, pair, with_interval
+from nlgauge.studies.sentences import ALPHA, between, listed
 from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
 from nlgauge.studies.story.perturbed import PEARSON, Group, PerturbedStudy, Scored, Statistic, counted
 from nlgauge.studies.story.suites import AVERAGE, Part, Suite
 
 NEARLY_CONSTANT = 0.95
+SHIFTED = replace(PEARSON, p_value="p_adjusted")
 _ROUNDING = 1e-6
 
 
@@ -27,13 +34,15 @@ class InvarianceTest(PerturbedStudy):
 
     Files are folders that `nlgauge perturb build` wrote, their `invariance.jsonl`, or files of your own with the
     columns id, story, aspect, source, pair, label (1 original, 0 perturbed) and text. Intervals come from resamples of
-    whole stories; p-values take texts as independent.
+    whole stories.
 
-    `pearson` is the correlation of score and label that the paper prints, `abs_pearson` its absolute value: near 0 is
-    robust. A correlation is small whenever stories differ more than the two texts of a pair, so `mean_change` has the
-    mean absolute change within pairs, in standard deviations of the originals' scores, and `changed` the share of pairs
-    whose scores differ at all. A metric that (nearly) always gives the same score to originals is `uninformative`: a
-    constant is perfectly invariant and useless (the paper's footnote 9).
+    `pearson` is the correlation of score and label that the paper prints, `abs_pearson` its absolute value. It is small
+    whenever stories differ more than the two texts of a pair, however sure the change is. So `shift` has the mean
+    change within pairs and `mean_change` that of absolute changes, in standard deviations of the originals' scores, and
+    `changed` the share of pairs whose scores differ at all. `pearson_p` is from a test within pairs, which exchanges
+    the two sides of all pairs of a story; `p_adjusted` corrects it for all rows (max-T). A metric that (nearly) always
+    gives the same score to originals is `uninformative`: a constant is perfectly invariant and useless (the paper's
+    footnote 9).
     """
 
     name: ClassVar[str] = "invariance"
@@ -43,13 +52,14 @@ class InvarianceTest(PerturbedStudy):
     )
     layout: ClassVar[tuple[Column, ...]] = (
         *map(Column, ("task", "metric", "aspect", "source", "pairs")),
-        *with_interval("pearson", digits=3, p_value="pearson_p"),
+        *with_interval("pearson", digits=3, p_value="p_adjusted"),
         Column("abs_pearson", "|pearson|", digits=3),
+        *with_interval("shift"),
         *with_interval("mean_change", "mean change"),
-        Column("changed"),
+        *with_interval("changed"),
         Column("uninformative"),
     )
-    printed: ClassVar[tuple[Column, ...]] = (PEARSON, Column("mean_change", "change", beside=True))
+    printed: ClassVar[tuple[Column, ...]] = (SHIFTED, Column("mean_change", "change", beside=True))
     sums: ClassVar[tuple[str, ...]] = ("n", "pairs", "excluded")
     means: ClassVar[tuple[str, ...]] = ("abs_pearson", "mean_change", "changed")
     diverging: ClassVar[bool] = False
@@ -66,9 +76,27 @@ class InvarianceTest(PerturbedStudy):
 
     def tested(self, texts: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
         """How far a metric moves within pairs, and the statistics to resample."""
-        row, found = _moved(texts, one, group, stories)
+        row, found = _moved(texts, one, group, stories, self)
         resampled = row["pairs"] >= FEWEST_FOR_INTERVAL and len(np.unique(stories[group.rows[0]])) > 1
         return row, found if resampled else {}
+
+    def correct(
+        self, rows: Sequence[list[Row]], scored: Sequence[Scored], groups: Sequence[Group], stories: Array, suites: int
+    ) -> None:
+        """Correct the tests of all metrics and groups, which flip the same stories, as one family."""
+        found = [
+            (mine[place], *_changes(one, group, stories))
+            for one, mine in zip(scored, rows, strict=True)
+            for place, group in enumerate(groups)
+            if mine[place]["pearson_p"] is not None
+        ]
+        if not found:
+            return
+        table = np.stack([np.bincount(own, changes, stories.max() + 1) for _, changes, own in found], axis=1)
+        moving = table[np.any(table != 0, axis=1)]
+        p_values = paired_max_t(moving, seed=self.seed).p if len(moving) else np.ones(len(found))
+        for (row, _, _), p in zip(found, p_values.tolist(), strict=True):
+            row["p_adjusted"] = max(row["pearson_p"], min(1.0, p * suites))
 
     def notes_on(self, texts: Suite, one: Scored, rows: Sequence[Row]) -> list[str]:
         """Where a metric can hardly change."""
@@ -81,13 +109,19 @@ class InvarianceTest(PerturbedStudy):
 
     def place(self, row: Row, shown: Column) -> str | None:
         """The aspect and its source; Table 7 has no averages, since correlations of different signs would cancel."""
-        skipped = row["aspect"] == AVERAGE and shown is PEARSON
+        skipped = row["aspect"] == AVERAGE and shown is SHIFTED
         return None if skipped else f"{row['aspect']} {row['source']}"
 
     def sentence(self, result: Result) -> str:
-        """In how many kinds of change each metric moves, by its interval."""
-        counts = counted(result, lambda row: not row["pearson_ci"][0] <= 0 <= row["pearson_ci"][1])
-        return f"Harmless changes that move a metric's scores one way (interval of r without 0): {counts}."
+        """In how many kinds of change each metric moves one way, by the corrected test; how often it moves at all."""
+        counts = counted(result, lambda row: row["p_adjusted"] is not None and row["p_adjusted"] < ALPHA)
+        most: dict[str, Row] = {}
+        for row in result.rows:
+            if row["changed_ci"] is not None:
+                most[row["metric"]] = max(most.get(row["metric"], row), row, key=lambda one: one["changed"])
+        shares = [f"{metric} {row['changed']:.2f} {between(row['changed_ci'])}" for metric, row in most.items()]
+        often = f" Share of pairs whose scores differ at all, at most: {listed(shares)}." if shares else ""
+        return f"Harmless changes that move a metric's scores one way (corrected test within pairs): {counts}.{often}"
 
 
 def _pairs_of(suite: Suite, aspects: Sequence[str]) -> list[Group]:
@@ -118,7 +152,16 @@ def _pairs_of(suite: Suite, aspects: Sequence[str]) -> list[Group]:
     return found
 
 
-def _moved(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row, dict[str, Statistic]]:
+def _changes(one: Scored, group: Group, stories: Array) -> tuple[Array, Array]:
+    """Changes within the pairs of a group that have both scores, and the story of each."""
+    before, after = one.values[group.rows]
+    known = ~(np.isnan(before) | np.isnan(after))
+    return (after - before)[known], stories[group.rows[0][known]]
+
+
+def _moved(
+    suite: Suite, one: Scored, group: Group, stories: Array, using: Intervals
+) -> tuple[Row, dict[str, Statistic]]:
     before, after = one.values[group.rows]
     known = ~(np.isnan(before) | np.isnan(after))
     before, after, own = before[known], after[known], stories[group.rows[0][known]]
@@ -129,8 +172,8 @@ def _moved(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row
         "n": 2 * len(before),
         "pairs": len(before),
         "excluded": len(known) - len(before),
-        **dict.fromkeys(("pearson", "pearson_ci", "pearson_p", "abs_pearson")),
-        **dict.fromkeys(("mean_change", "mean_change_ci", "changed")),
+        **dict.fromkeys(("pearson", "pearson_ci", "pearson_p", "p_adjusted", "abs_pearson", "shift", "shift_ci")),
+        **dict.fromkeys(("mean_change", "mean_change_ci", "changed", "changed_ci")),
         "uninformative": nearly_constant(before),
         "signature": one.signature,
     }
@@ -138,15 +181,24 @@ def _moved(suite: Suite, one: Scored, group: Group, stories: Array) -> tuple[Row
     if len(before) < FEWEST:
         return row, found
     values, labels = np.concatenate([before, after]), np.repeat([1.0, 0.0], len(before))
-    test = correlation_test(values, labels, "pearson")
-    if np.isfinite(test.value):
-        row |= {"pearson": test.value, "abs_pearson": abs(test.value), "pearson_p": finite(test.p)}
-        found["pearson"] = Statistic(weighted_pearson, values, labels, np.tile(own, 2))
-    row["changed"] = float((before != after).mean())
-    moved = Statistic(weighted_change, np.abs(after - before), before, own)
+    pearson = Statistic(weighted_pearson, values, labels, np.tile(own, 2))
+    if np.isfinite(pearson.value):
+        p = paired_permutation(before, after, groups=own, seed=using.seed)
+        row |= {"pearson": pearson.value, "abs_pearson": abs(pearson.value), "pearson_p": p}
+        found["pearson"] = pearson
+    units, changed = Units(own, name="story"), (before != after).astype(np.float64)
+    row["changed"] = float(changed.mean())
+    if len(np.unique(own)) > 1:
+        row["changed_ci"] = pair(share_interval(changed, using.level, units))
+    moved = Statistic(weighted_change, np.abs(after - before), before, own, "ratio")
     if np.isfinite(moved.value):
         row["mean_change"] = moved.value
         found["mean_change"] = moved
+        shift = mean_of(after - before, units).as_difference
+        scale = float(before.std(ddof=1))
+        row["shift"] = shift.value / scale
+        if shift.error > 0:
+            row["shift_ci"] = pair([end / scale for end in shift.interval(using.level)])
     return row, found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -20,13 +20,14 @@ from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.base import Metric
 from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Direction
-from nlgauge.stats.correlation import Weighted, percentiles, resample_weights
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.correlation import Weighted, area_interval, fisher_interval, ratio_interval, resample_weights
+from nlgauge.stats.inference import Intervals
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, pair
 from nlgauge.studies.sentences import listed
 from nlgauge.studies.story.suites import AVERAGE, Part, Suite, chosen_aspects, read_suites
 from nlgauge.studies.tasks import columns_option, measure, metrics_option, names_option
 
+_INTERVALS = {"correlation": fisher_interval, "area": area_interval, "ratio": ratio_interval}
 PEARSON = Column("pearson", "r", 3, beside=True, p_value="pearson_p")
 _IN_AVERAGES = ("task", "metric", "source", "signature")
 _WHAT_IS_BETTER = {
@@ -85,12 +86,16 @@ class Scored:
 
 @dataclass(frozen=True)
 class Statistic:
-    """A statistic of items, each of which belongs to a story: its value, and its value in resamples of stories."""
+    """A statistic of items, each of which belongs to a story: its value, and its value in resamples of stories.
+
+    `scale` says what it is, and so how its interval is made.
+    """
 
     weighted: Weighted
     x: Array
     y: Array
     stories: Array
+    scale: Literal["correlation", "area", "ratio"] = "correlation"
 
     @property
     def value(self) -> float:
@@ -99,7 +104,7 @@ class Statistic:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PerturbedStudy(Inference, SuiteOptions, Study):
+class PerturbedStudy(Intervals, SuiteOptions, Study):
     """Rows of metrics and aspects on one or several suites, and tables of each corpus as the paper prints them.
 
     `printed` are the values of these tables; the chart has the last of them. `sums` and `means` are the columns that
@@ -130,13 +135,14 @@ class PerturbedStudy(Inference, SuiteOptions, Study):
             groups, told = self.groups_of(texts, wanted)
             scored = _score_suite(texts, made, self.columns, progress=data.running.progress)
             notes += told + _notes_on_missing(texts, scored)
-            for one in scored:
-                found = self._rows(texts, one, groups, stories, suite.story_count)
+            mine = [self._rows(texts, one, groups, stories, suite.story_count) for one in scored]
+            self.correct(mine, scored, groups, stories, len(suites))
+            for one, found in zip(scored, mine, strict=True):
                 rows += found
                 notes += self.notes_on(texts, one, found)
-        notes.append("intervals resample stories; p-values take texts as independent, also those of one story")
+        notes.append("intervals and p-values take stories as independent, not the texts of one story")
         notes += [f"{suite.name} was made by {suite.made_by}" for suite in suites if suite.made_by]
-        facts = {"suites": "/".join(f"{suite.name}@{suite.digest}" for suite in whole), "units": "stories"}
+        facts = {"suites": "/".join(f"{suite.name}@{suite.digest}" for suite in whole), "unit": "story"}
         return Result(self, rows, tuple(notes), facts)
 
     @abstractmethod
@@ -150,6 +156,12 @@ class PerturbedStudy(Inference, SuiteOptions, Study):
     @abstractmethod
     def notes_on(self, texts: Suite, one: Scored, rows: Sequence[Row]) -> list[str]:
         """Notes about a metric's rows on one suite."""
+
+    def correct(
+        self, rows: Sequence[list[Row]], scored: Sequence[Scored], groups: Sequence[Group], stories: Array, suites: int
+    ) -> None:
+        """Fill in p-values that need the rows of all metrics on a suite: they are one family with other `suites`."""
+        del rows, scored, groups, stories, suites
 
     @abstractmethod
     def place(self, row: Row, shown: Column) -> str | None:
@@ -169,14 +181,25 @@ class PerturbedStudy(Inference, SuiteOptions, Study):
                 blocks[at].append(statistic.weighted(statistic.x, statistic.y, counts[:, statistic.stories]))
         draws = {at: np.concatenate(parts) for at, parts in blocks.items()}
         for (place, key), values in draws.items():
-            rows[place][f"{key}_ci"] = pair(percentiles(values, self.level))
+            rows[place][f"{key}_ci"] = self._interval(rows[place][key], values, [found[place, key]])
         places: dict[Any, list[int]] = {}
         for place, row in enumerate(rows):
             if row.get("rule") is None:
                 places.setdefault(row.get("source"), []).append(place)
-        return rows + [self._average(rows, some, draws) for some in places.values()]
+        return rows + [self._average(rows, some, found, draws) for some in places.values()]
 
-    def _average(self, rows: Sequence[Row], places: Sequence[int], draws: Mapping[tuple[int, str], Array]) -> Row:
+    def _interval(self, value: float, drawn: Array, of: Sequence[Statistic]) -> list[float] | None:
+        """The interval of a statistic, or of the mean of several, from its values in resamples of stories."""
+        units = max(len(np.unique(one.stories)) for one in of)
+        return pair(_INTERVALS[of[0].scale](value, drawn, units, self.level))
+
+    def _average(
+        self,
+        rows: Sequence[Row],
+        places: Sequence[int],
+        found: Mapping[tuple[int, str], Statistic],
+        draws: Mapping[tuple[int, str], Array],
+    ) -> Row:
         """The row of the means over aspects, of the rows at some places; aspects without a value have no part in it."""
         first = rows[places[0]]
         average = {key: first[key] if key in _IN_AVERAGES else None for key in first} | {"aspect": AVERAGE}
@@ -188,7 +211,7 @@ class PerturbedStudy(Inference, SuiteOptions, Study):
             average[key] = float(np.mean([rows[place][key] for place in known]))
             if all((place, key) in draws for place in known):
                 drawn = np.mean([draws[place, key] for place in known], axis=0)
-                average[f"{key}_ci"] = pair(percentiles(drawn, self.level))
+                average[f"{key}_ci"] = self._interval(average[key], drawn, [found[place, key] for place in known])
         return average
 
     def views(self, result: Result) -> Sequence[View]:
@@ -216,7 +239,7 @@ def counted(result: Result, holds: Callable[[Row], bool]) -> str:
         found: dict[str, list[bool]] = {}
         for row in result.rows:
             if row["task"] == task and row["aspect"] != AVERAGE and row.get("rule") is None:
-                found.setdefault(row["metric"], []).append(row["pearson_ci"] is not None and holds(row))
+                found.setdefault(row["metric"], []).append(holds(row))
         each = listed([f"{metric} {sum(which)} of {len(which)}" for metric, which in found.items()])
         parts.append(f"{task}: {each}" if len(result.tasks) > 1 else each)
     return "; ".join(parts)
