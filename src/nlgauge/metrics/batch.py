@@ -123,9 +123,13 @@ class Batch:
 
     @cached_property
     def rows(self) -> RowKeys:
-        """Ids, and hashes of contexts to check that two systems answered the same."""
+        """Ids, and hashes of contexts and runs: which values belong together, and which are independent."""
         frame = self.sets.frame
-        return RowKeys(self.sets.ids, _hashes(frame["context"].fill_null("")) if "context" in frame.columns else None)
+        keys = {
+            name: _hashes(frame[name].cast(pl.String).fill_null("")) if name in frame.columns else None
+            for name in ("context", "runs")
+        }
+        return RowKeys(self.sets.ids, keys["context"], keys["runs"])
 
     def text_groups(self) -> Array | None:
         """The group of each text, when groups were asked for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
@@ -59,6 +59,18 @@ class RowKeys:
     contexts: Array | None
     runs: Array | None = None
 
+    def to_polars(self) -> pl.DataFrame:
+        """`id`, and `context_hash` and `run` where these are known."""
+        known = {"context_hash": self.contexts, "run": self.runs}
+        frame = pl.DataFrame({"id": self.ids})
+        return frame.with_columns(pl.Series(name, values) for name, values in known.items() if values is not None)
+
+    @classmethod
+    def from_polars(cls, frame: pl.DataFrame) -> RowKeys:
+        """Back from such a frame."""
+        contexts, runs = (frame[name].to_numpy() if name in frame.columns else None for name in ("context_hash", "run"))
+        return cls(frame["id"], contexts, runs)
+
 
 @dataclass(frozen=True)
 class ItemValues:
@@ -84,9 +96,14 @@ class ItemValues:
 
     def to_polars(self) -> pl.DataFrame:
         """`id`, `value`, and `context_hash` and `run` where these are known."""
-        frame = pl.DataFrame({"id": pl.concat([rows.ids for rows in self.rows]), "value": self.all_values()})
-        known = {"context_hash": self.contexts(), "run": self.runs()}
-        return frame.with_columns(pl.Series(name, values) for name, values in known.items() if values is not None)
+        keys = rows_together(self.rows)
+        return keys.to_polars().insert_column(1, pl.Series("value", self.all_values()))
+
+
+def rows_together(rows: Sequence[RowKeys]) -> RowKeys:
+    """The keys of several batches as one; contexts and runs are None where some have none."""
+    ids = pl.concat([keys.ids for keys in rows])
+    return RowKeys(ids, _together([keys.contexts for keys in rows]), _together([keys.runs for keys in rows]))
 
 
 def _together(parts: list[Array | None]) -> Array | None:

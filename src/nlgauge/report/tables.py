@@ -204,7 +204,7 @@ def results_document(
 ) -> dict[str, Any]:
     """For JSON. With `values`, all that a later comparison needs: values of single sets, or of a corpus in parts.
 
-    `sets` has the ids of each system's sets, and hashes of their contexts; a score's `values` are in their order.
+    `sets` has the ids of each system's sets, and hashes of contexts and runs; a score's `values` are in their order.
     """
     entries = [score.to_dict() for score in scores]
     document = stamped("scores", {"scores": entries})
@@ -215,8 +215,9 @@ def results_document(
             if frame is not None:
                 entry["values"] = [value if math.isfinite(value) else None for value in frame["value"].to_list()]
                 keys = {"id": frame["id"].to_list()}
-                if "context_hash" in frame.columns:
-                    keys["context"] = [f"{number:016x}" for number in frame["context_hash"].to_list()]
+                for name, column in (("context", "context_hash"), ("run", "run")):
+                    if column in frame.columns:
+                        keys[name] = [f"{number:016x}" for number in frame[column].to_list()]
                 sets.setdefault(score.system, keys)
             elif score.left_out is not None:
                 entry["left_out"] = _left_out(score.left_out)
