@@ -153,3 +153,17 @@ def test_saved_runs_are_used_by_the_leaderboard(tmp_path: Path) -> None:
     again, before = nlgauge.compare(one, two), json.loads(compared.out)["comparisons"][0]
     assert (again.p, again.unit) == (before["p"], "context-x-run")
     assert leaderboard([results]).places
+
+
+def test_what_to_add_next_is_said_where_runs_are_known(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{name}.jsonl", rows(seed)) for seed, name in enumerate("ab", 1)]
+    place: dict[str, Any] = {"cwd": tmp_path, "cache": tmp_path / "cache"}
+    alone = command("score", files[0], "-m", "distinct", "--runs", "seed", "--confidence", **place)
+    compared = command("compare", *files, "-m", "distinct", "--runs", "seed", **place)
+    written = command("compare", *files, "-m", "distinct", "--runs", "seed", "--format", "json", **place)
+    for shown in (alone, compared):
+        assert "add runs next" in shown.out, shown.err
+    (found,) = json.loads(written.out)["comparisons"]
+    assert found["error_parts"]["add"] == "runs"
+    assert found["error_parts"]["error"] == pytest.approx(found["error"], rel=0.05)
+    assert "next" not in command("compare", *files, "-m", "distinct", "--runs", "", **place).out

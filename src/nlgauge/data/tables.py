@@ -145,7 +145,10 @@ class ResponseSets:
 
 @dataclass(frozen=True)
 class Items:
-    """Single texts: `id, text`, and `context`, `references` (a list; `references[i]` belongs to item i), `system`, `runs`."""
+    """Single texts: `id, text`, and `context, references, system, runs` where known.
+
+    `references[i]`, a list, belongs to item i.
+    """
 
     frame: pl.DataFrame
     explicit_ids: bool = True

@@ -19,6 +19,7 @@ from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
 from nlgauge.schema import stamped
 from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.power import parts_of, what_next
 from nlgauge.stats.jackknife import LeftOut
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
@@ -141,6 +142,7 @@ def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, v
         list(dict.fromkeys(str(score.signature) for score in scores)),
         flat_frame(flat),
         results_document(scores, comparisons, values=values),
+        _notes(scores, comparisons),
     )
 
 
@@ -196,7 +198,12 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
         list(dict.fromkeys(c.signature for c in comparisons)),
         flat_frame(flat),
         results_document(scores, comparisons, values=values),
+        _notes(scores, comparisons),
     )
+
+
+def _notes(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    return tuple(map(one_line, what_next(scores, comparisons)))
 
 
 def results_document(
@@ -207,6 +214,9 @@ def results_document(
     `sets` has the ids of each system's sets, and hashes of contexts and runs; a score's `values` are in their order.
     """
     entries = [score.to_dict() for score in scores]
+    for score, entry in zip(scores, entries, strict=True):
+        if score.ci is not None and (parts := parts_of(score)) is not None and parts.several_runs:
+            entry["error_parts"] = parts.to_dict()
     document = stamped("scores", {"scores": entries})
     if values:
         sets: dict[str, Any] = {}
