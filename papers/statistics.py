@@ -366,7 +366,7 @@ END = """## What is not covered
 - Very skewed values: some hundred values of a Zipf distribution, or fewer than 20 of a lognormal one, do not show their
   own tail, and no interval that was tried covers there (Student's t and bootstrap-t less than this one).
 - Values that are all the same and are no shares have no interval: nothing shows their error.
-- Runs are a level of comparisons in Python (`ItemValues` with runs); no reader names their column yet.
+- Intervals of measures of a whole corpus (`over=corpus`) do not see how runs differ: their groups hold contexts.
 - Systems whose texts differ in length are compared as they are: the length of texts is part of what a system writes.
   `nlgauge study length-bias` shows how much a measure changes with length.
 """

@@ -54,6 +54,7 @@ class Assembly:
             "ids": data[layout.id] if layout.id else None,
             "contexts": data[layout.context] if layout.context else None,
             "systems": data[layout.system] if layout.system else None,
+            "runs": data[layout.runs] if layout.runs else None,
             "columns": {name: values for name, values in data.items() if self._keeps(name, layout)},
             "origin": origin,
         }

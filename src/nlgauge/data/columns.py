@@ -15,7 +15,7 @@ from nlgauge.errors import DataError, OptionError, argument
 
 EmptyCells = Literal["error", "keep", "drop"]
 WIDE = re.compile(r"(?P<prefix>.*?)[_-]?(?P<number>\d+)$")
-_ROLES = ("responses", "text", "id", "context", "system", "references")
+_ROLES = ("responses", "text", "id", "context", "system", "runs", "references")
 _COMPANIONS = ("context", "references")
 
 
@@ -39,6 +39,7 @@ class Reading(Options):
     id: str | None = option(None, "Column of ids.", metavar="COL")
     context: str | None = option(None, "Column of contexts.", metavar="COL")
     system: str | None = option(None, "Column of system names.", metavar="COL")
+    runs: str | None = option(None, "Column of runs: seeds, checkpoints, repeated generations.", metavar="COL")
     references: str | None = option(
         None, "Column of references: a list, one text, or prefix of references_0, references_1, ...", metavar="COL"
     )
@@ -121,7 +122,7 @@ class Reading(Options):
         references, wide_references = (
             self._references(names, file) if text else (self._find("references", names, file), ())
         )
-        others = {part: self._find(part, names, file) for part in ("id", "context", "system")}
+        others = {part: self._find(part, names, file) for part in ("id", "context", "system", "runs")}
         return Layout(
             responses=responses,
             wide=wide,
@@ -206,6 +207,7 @@ class Layout:
     id: str | None
     context: str | None
     system: str | None
+    runs: str | None
     references: str | None
     wide_references: tuple[str, ...]
 

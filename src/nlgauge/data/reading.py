@@ -423,7 +423,7 @@ def _parquet_lines(chunk: Chunk) -> np.ndarray[Any, Any]:
 
 def with_numbers(frame: pl.DataFrame) -> pl.DataFrame:
     """Turn text columns whose every value is a number into numbers, ids and texts aside."""
-    reserved = {"id", "context", "text", "system", "references"}
+    reserved = {"id", "context", "text", "system", "runs", "references"}
     casts = []
     for name, dtype in frame.schema.items():
         if name in reserved or dtype != pl.String:

@@ -26,6 +26,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "sample_id"),
     "context": ("context", "prompt"),
     "system": ("system", "model"),
+    "runs": ("run",),
     "references": ("references", "reference"),
     "label": _LABELS,
     "parameter": _PARAMETERS,

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge.data.roles import no_such_column
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, argument
 
 Columnar = Mapping[str, Sequence[Any] | pl.Series]
 
@@ -43,7 +43,8 @@ NOWHERE = Origin()
 class ResponseSets:
     """Sets of responses, one per context (paper 1, section 3): `texts[offsets[i]:offsets[i+1]]` answer context i.
 
-    `frame` has one row per set: `id`, and `context`, `system` and any parameter, label or human column when present.
+    `frame` has one row per set: `id`, and `context`, `system`, `runs` (the run of each set) and any parameter, label or
+    human column when present.
     `explicit_ids` is False if ids are line numbers. `references` has one list per set if sets are single texts with
     references.
     """
@@ -62,6 +63,7 @@ class ResponseSets:
         contexts: Sequence[str | None] | None = None,
         ids: Sequence[Any] | None = None,
         systems: Sequence[str | None] | None = None,
+        runs: Sequence[Any] | None = None,
         columns: Columnar | None = None,
         origin: Origin = NOWHERE,
         column: str = "responses",
@@ -70,7 +72,8 @@ class ResponseSets:
         sets = responses if isinstance(responses, list) else list(responses)
         texts = _flat_texts(sets, origin, column, "response")
         sizes = np.fromiter(map(len, sets), dtype=np.int64, count=len(sets))
-        frame = _frame(len(sets), {"context": contexts, "system": systems, **(columns or {})}, ids, origin)
+        known = {"context": contexts, "system": systems, "runs": runs, **(columns or {})}
+        frame = _frame(len(sets), known, ids, origin)
         return cls(frame, texts, _offsets(sizes), ids is not None)
 
     @classmethod
@@ -142,7 +145,10 @@ class ResponseSets:
 
 @dataclass(frozen=True)
 class Items:
-    """Single texts: `id, text`, and `context`, `references` (a list; `references[i]` belongs to item i), `system`."""
+    """Single texts: `id, text`, and `context, references, system, runs` where known.
+
+    `references[i]`, a list, belongs to item i.
+    """
 
     frame: pl.DataFrame
     explicit_ids: bool = True
@@ -156,6 +162,7 @@ class Items:
         contexts: Sequence[str | None] | None = None,
         ids: Sequence[Any] | None = None,
         systems: Sequence[str | None] | None = None,
+        runs: Sequence[Any] | None = None,
         columns: Columnar | None = None,
         origin: Origin = NOWHERE,
         column: str = "text",
@@ -171,7 +178,7 @@ class Items:
                     file=origin.file,
                 )
             _flat_texts(references, origin, "references", "reference")
-        extra: dict[str, Any] = {"context": contexts, "system": systems, **(columns or {})}
+        extra: dict[str, Any] = {"context": contexts, "system": systems, "runs": runs, **(columns or {})}
         frame = _frame(len(values), extra, ids, origin).with_columns(series.alias("text"))
         if references is not None:
             frame = frame.with_columns(pl.Series("references", references, dtype=pl.List(pl.String)))
@@ -312,12 +319,24 @@ def _concat_frames(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def _column(name: str, values: Sequence[Any] | pl.Series, origin: Origin) -> pl.Series:
     if name in ("context", "system"):
         return require_texts(list(values), origin, name, allow_null=True).alias(name)
+    if name == "runs":
+        return pl.Series(name, [_run(value, row, origin) for row, value in enumerate(values)], dtype=pl.String)
     if isinstance(values, pl.Series):
         return values.alias(name)
     try:
         return pl.Series(name, values, strict=False)
     except UnicodeEncodeError as error:
         raise DataError(f"holds a lone surrogate ({error}); expected text", file=origin.file, column=name) from error
+
+
+def _run(value: Any, row: int, origin: Origin) -> str:
+    """The name of a run, which every row must have: a text or a number."""
+    if isinstance(value, str | int | float) and value == value and str(value).strip():
+        return str(value).strip()
+    missing = value is None or isinstance(value, str | float)
+    found = "the run is missing" if missing else f"the run is {_found(value)}"
+    advice = f"{argument('runs', repr(''))} reads the data without runs"
+    raise origin.error(row, f"{found}; expected its name or number in every row; {advice}", "runs")
 
 
 def _text_series(values: list[Any], *, allow_null: bool = False) -> pl.Series | None:

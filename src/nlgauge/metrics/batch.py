@@ -133,10 +133,13 @@ class Batch:
 
     @cached_property
     def rows(self) -> RowKeys:
-        """Ids, and hashes of contexts to check that two systems answered the same."""
+        """Ids, and hashes of contexts and runs: which values belong together, and which are independent."""
         frame = self.sets.frame
-        contexts = _hashes(frame["context"].fill_null("")) if "context" in frame.columns else None
-        return RowKeys(self.sets.ids, contexts, sizes=self.sets.sizes)
+        keys = {
+            name: _hashes(frame[name].cast(pl.String).fill_null("")) if name in frame.columns else None
+            for name in ("context", "runs")
+        }
+        return RowKeys(self.sets.ids, keys["context"], keys["runs"], self.sets.sizes)
 
     def subsets(self, size: int) -> Iterator[tuple[Batch, Array]]:
         """Subsets of so many responses of each set as sets of their own, with the row of the set that each is from."""

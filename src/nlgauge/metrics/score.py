@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal, get_args
 
@@ -60,6 +60,18 @@ class RowKeys:
     runs: Array | None = None
     sizes: Array | None = None
 
+    def to_polars(self) -> pl.DataFrame:
+        """`id`, and `context_hash`, `run` and `size` where these are known."""
+        known = {"context_hash": self.contexts, "run": self.runs, "size": self.sizes}
+        frame = pl.DataFrame({"id": self.ids})
+        return frame.with_columns(pl.Series(name, values) for name, values in known.items() if values is not None)
+
+    @classmethod
+    def from_polars(cls, frame: pl.DataFrame) -> RowKeys:
+        """Back from such a frame."""
+        names = ("context_hash", "run", "size")
+        return cls(frame["id"], *(frame[name].to_numpy() if name in frame.columns else None for name in names))
+
 
 @dataclass(frozen=True)
 class ItemValues:
@@ -89,9 +101,14 @@ class ItemValues:
 
     def to_polars(self) -> pl.DataFrame:
         """`id`, `value`, and `context_hash` and `run` where these are known."""
-        frame = pl.DataFrame({"id": pl.concat([rows.ids for rows in self.rows]), "value": self.all_values()})
-        known = {"context_hash": self.contexts(), "run": self.runs()}
-        return frame.with_columns(pl.Series(name, values) for name, values in known.items() if values is not None)
+        keys = replace(rows_together(self.rows), sizes=None)
+        return keys.to_polars().insert_column(1, pl.Series("value", self.all_values()))
+
+
+def rows_together(rows: Sequence[RowKeys]) -> RowKeys:
+    """The keys of several batches as one; contexts, runs and sizes are None where some have none."""
+    others = ([keys.contexts for keys in rows], [keys.runs for keys in rows], [keys.sizes for keys in rows])
+    return RowKeys(pl.concat([keys.ids for keys in rows]), *map(_together, others))
 
 
 def _together(parts: list[Array | None]) -> Array | None:

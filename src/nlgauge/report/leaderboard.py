@@ -32,6 +32,7 @@ _WRITE_IT = "expected a result file: nlgauge score FILE... -o results.json"
 class _Keys(msgspec.Struct):
     id: list[str]
     context: list[str] | None = None
+    run: list[str] | None = None
 
 
 class _LeftOut(msgspec.Struct):
@@ -169,12 +170,12 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
     items = None
     if entry.values is not None:
         keys = sets.get(entry.system)
-        if keys is None or len(keys.id) != len(entry.values) or len(keys.context or keys.id) != len(keys.id):
+        known = [] if keys is None else [keys.id, keys.context or keys.id, keys.run or keys.id]
+        if keys is None or any(len(one) != len(entry.values) for one in known):
             raise DataError(f"{about} has values that do not match the ids of its sets; {_WRITE_IT}", file=file)
         values = np.array([math.nan if value is None else value for value in entry.values], dtype=np.float64)
-        items = ItemValues(
-            (RowKeys(pl.Series("id", keys.id, dtype=pl.String), _hashes(keys.context, file)),), (values,)
-        )
+        ids = pl.Series("id", keys.id, dtype=pl.String)
+        items = ItemValues((RowKeys(ids, _hashes(keys.context, file), _hashes(keys.run, file)),), (values,))
     left_out = None
     if entry.left_out is not None:
         parts, sizes = np.array(entry.left_out.values), np.array(entry.left_out.sizes)
@@ -205,7 +206,7 @@ def _hashes(texts: Sequence[str] | None, file: str) -> Any:
     try:
         return np.array([int(text, 16) for text in texts], dtype=np.uint64)
     except (ValueError, OverflowError) as error:
-        raise DataError(f"has a context that is not a hash ({error}); {_WRITE_IT}", file=file) from error
+        raise DataError(f"has a context or run that is not a hash ({error}); {_WRITE_IT}", file=file) from error
 
 
 def leaderboard(

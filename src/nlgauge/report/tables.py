@@ -19,6 +19,7 @@ from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
 from nlgauge.schema import stamped
 from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.power import parts_of, what_next
 from nlgauge.stats.jackknife import LeftOut
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
@@ -141,6 +142,7 @@ def score_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison], *, v
         list(dict.fromkeys(str(score.signature) for score in scores)),
         flat_frame(flat),
         results_document(scores, comparisons, values=values),
+        _notes(scores, comparisons),
     )
 
 
@@ -197,7 +199,12 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
         list(dict.fromkeys(c.signature for c in comparisons)),
         flat_frame(flat),
         results_document(scores, comparisons, values=values),
+        _notes(scores, comparisons),
     )
+
+
+def _notes(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    return tuple(map(one_line, what_next(scores, comparisons)))
 
 
 def results_document(
@@ -205,9 +212,12 @@ def results_document(
 ) -> dict[str, Any]:
     """For JSON. With `values`, all that a later comparison needs: values of single sets, or of a corpus in parts.
 
-    `sets` has the ids of each system's sets, and hashes of their contexts; a score's `values` are in their order.
+    `sets` has the ids of each system's sets, and hashes of contexts and runs; a score's `values` are in their order.
     """
     entries = [score.to_dict() for score in scores]
+    for score, entry in zip(scores, entries, strict=True):
+        if score.ci is not None and (parts := parts_of(score)) is not None and parts.several_runs:
+            entry["error_parts"] = parts.to_dict()
     document = stamped("scores", {"scores": entries})
     if values:
         sets: dict[str, Any] = {}
@@ -216,8 +226,9 @@ def results_document(
             if frame is not None:
                 entry["values"] = [value if math.isfinite(value) else None for value in frame["value"].to_list()]
                 keys = {"id": frame["id"].to_list()}
-                if "context_hash" in frame.columns:
-                    keys["context"] = [f"{number:016x}" for number in frame["context_hash"].to_list()]
+                for name, column in (("context", "context_hash"), ("run", "run")):
+                    if column in frame.columns:
+                        keys[name] = [f"{number:016x}" for number in frame[column].to_list()]
                 sets.setdefault(score.system, keys)
             elif score.left_out is not None:
                 entry["left_out"] = _left_out(score.left_out)

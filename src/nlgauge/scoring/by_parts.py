@@ -15,9 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-import polars as pl
-
 from nlgauge._version import __version__
 from nlgauge.data.reading import Source
 from nlgauge.data.sources.parts import PART_BYTES, Part, parts_of
@@ -31,7 +28,7 @@ from nlgauge.engine.scratch import Scratch, using_scratch
 from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError, NLGaugeError, argument
 from nlgauge.metrics.base import Metric, SetStats
-from nlgauge.metrics.score import ItemValues, RowKeys
+from nlgauge.metrics.score import ItemValues, RowKeys, rows_together
 from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, merge
 
 if TYPE_CHECKING:
@@ -366,17 +363,7 @@ def _compact(stats: tuple[Any, ...]) -> tuple[Any, ...]:
     for one in stats:
         if isinstance(one, SetStats):
             rows = one.items.rows
-            keys = joined.setdefault(tuple(map(id, rows)), _join(rows))
+            keys = joined.setdefault(tuple(map(id, rows)), rows_together(rows))
             one = replace(one, items=ItemValues((keys,), (one.items.all_values(),)))
         compact.append(one)
     return tuple(compact)
-
-
-def _join(rows: tuple[RowKeys, ...]) -> RowKeys:
-    hashes = [keys.contexts for keys in rows if keys.contexts is not None]
-    sizes = [keys.sizes for keys in rows if keys.sizes is not None]
-    return RowKeys(
-        pl.concat([keys.ids for keys in rows]),
-        np.concatenate(hashes) if hashes else None,
-        sizes=np.concatenate(sizes) if sizes else None,
-    )

@@ -129,8 +129,7 @@ class CollectChunk:
         labels = rows["system"]
         for system in labels.unique(maintain_order=True).to_list():
             mine = (labels == system).arg_true().to_numpy()
-            hashes = rows["context_hash"].to_numpy()[mine] if "context_hash" in rows.columns else None
-            keys = RowKeys(rows["id"].gather(mine), hashes, sizes=rows["size"].to_numpy()[mine])
+            keys = RowKeys.from_polars(rows[mine])
             result[system] = tuple(metric.stats_of(keys, held[metric].to_numpy()[mine]) for metric in held)
         return result
 
@@ -153,10 +152,5 @@ def _row_table(systems: BySystem, position: int) -> pl.DataFrame:
     frames = []
     for system, stats in systems.items():
         keys: RowKeys = stats[position].items.rows[0]
-        frame = pl.DataFrame(
-            {"id": keys.ids, "system": pl.repeat(system, len(keys.ids), eager=True), "size": keys.sizes}
-        )
-        if keys.contexts is not None:
-            frame = frame.with_columns(pl.Series("context_hash", keys.contexts))
-        frames.append(frame)
+        frames.append(keys.to_polars().with_columns(pl.lit(system).alias("system")))
     return pl.concat(frames)

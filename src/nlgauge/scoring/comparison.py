@@ -16,6 +16,7 @@ from nlgauge.metrics.score import Direction, HigherIs, Level, Score
 from nlgauge.scoring.pairing import OTHER_WAY, Pairs, Side, crossed_sides, one_side, pair_values
 from nlgauge.scoring.sizes import at_different_sizes
 from nlgauge.signature import Signature
+from nlgauge.stats.components import ErrorParts, error_parts
 from nlgauge.stats.families import holm, holm_family, paired_max_t
 from nlgauge.stats.inference import Comparing
 from nlgauge.stats.jackknife import LeftOut, jackknife_estimate
@@ -25,6 +26,7 @@ from nlgauge.stats.units import Units, numbered
 
 SIGNIFICANT = 0.05
 _ROUNDING = 1e-9
+_NOT_IN_JSON = ("evidence", "parts")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Comparison:
     and `second_value` are means over the compared sets, `error` is the standard error of the difference. `effect` is
     the difference in standard deviations (Cohen's d; those of the differences when paired), None where there is no
     spread or no value of single sets. With a `margin`, `equal_p` tests whether the systems differ by as much, and
-    `not_worse_p` whether the second is worse by as much. Values `at_different_sizes` may differ for that reason alone.
+    `not_worse_p` whether the second is worse by as much. With several runs, `parts` says where the error comes from.
+    Values `at_different_sizes` may differ for that reason alone.
     """
 
     metric: str
@@ -79,6 +82,7 @@ class Comparison:
     at_different_sizes: bool = False
     level: Level = "set"
     evidence: Evidence | None = field(default=None, repr=False, compare=False)
+    parts: ErrorParts | None = field(default=None, repr=False, compare=False)
 
     @property
     def direction(self) -> Direction:
@@ -125,8 +129,9 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; a number that is not finite is null there."""
-        found = {one.name: _finite(getattr(self, one.name)) for one in fields(self) if one.name != "evidence"}
-        return {**found, "ci": [_finite(end) for end in self.ci], "verdict": self.verdict}
+        found = {one.name: _finite(getattr(self, one.name)) for one in fields(self) if one.name not in _NOT_IN_JSON}
+        more = {} if self.parts is None else {"error_parts": self.parts.to_dict()}
+        return {**found, "ci": [_finite(end) for end in self.ci], "verdict": self.verdict, **more}
 
 
 def _finite(value: Any) -> Any:
@@ -229,6 +234,7 @@ def _compare_runs(first: Score, second: Score, how: Comparing, one: Side, two: S
         first_value=before,
         second_value=after,
         smallest_p=0.0 if contexts > 1 else 1.0,
+        parts=error_parts([(one.values, one.units), (two.values, two.units)]),
     )
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nlgauge.scoring.comparison import SIGNIFICANT, Comparison
-from nlgauge.stats.power import POWER, formula_difference, smallest_difference
+import numpy as np
 
-__all__ = ["POWER", "Power", "power_of"]
+from nlgauge.metrics.score import Score
+from nlgauge.scoring.comparison import SIGNIFICANT, Comparison
+from nlgauge.stats.components import ErrorParts, error_parts
+from nlgauge.stats.power import POWER, formula_difference, smallest_difference
+from nlgauge.stats.units import find_units
+
+__all__ = ["POWER", "Power", "parts_of", "power_of", "what_next"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +46,23 @@ def power_of(comparison: Comparison, seed: int = 12345) -> Power | None:
     if comparison.difference == 0:
         return Power(smallest, None)
     return Power(smallest, max(2, math.ceil(comparison.units * (smallest / comparison.difference) ** 2)))
+
+
+def what_next(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """What to add next, contexts, runs or responses, where runs are known: of differences, or else of means."""
+    about = [(f"{one.second} minus {one.first}", one.metric_label, one.parts) for one in comparisons]
+    if not comparisons:
+        about = [(one.system, one.label, parts_of(one)) for one in scores if one.ci is not None]
+    return tuple(
+        f"{label}{of and f' of {of}'}: {parts.words}" for of, label, parts in about if parts and parts.several_runs
+    )
+
+
+def parts_of(score: Score) -> ErrorParts | None:
+    """Where the error of a mean over sets comes from, by contexts, runs and what they hold; None of a corpus."""
+    if score.items is None:
+        return None
+    values = score.items.all_values()
+    defined = ~np.isnan(values)
+    units = find_units(score.items.contexts(), score.items.runs(), "auto")[defined]
+    return error_parts([(values[defined], units)])

@@ -1,7 +1,8 @@
 """The unit of inference: what is independent of what, found from the data or named by the user.
 
 Sets of one context answer the same question, so the context is drawn, swapped or flipped as a whole. Where a column
-names runs (seeds, checkpoints, repeated generations), every run answers every context: both are units, and crossed.
+names runs (seeds, checkpoints, repeated generations), runs answer the same contexts: both are units, and crossed. Runs
+with contexts of their own are units that hold their contexts, and contexts with runs of their own the reverse.
 """
 
 from __future__ import annotations
@@ -47,8 +48,13 @@ def find_units(contexts: Array | None, runs: Array | None, unit: Unit, what: str
         return Units(name=what)
     if contexts is None:
         return Units(numbered(runs), None, "run")
-    crossed = numbered(runs) if several_runs and unit == "auto" else None
-    return Units(numbered(contexts), crossed, "context" if crossed is None else "context-x-run")
+    of, made = numbered(contexts), numbered(runs) if several_runs and unit == "auto" else None
+    if made is None:
+        return Units(of, None, "context")
+    cells = len(np.unique(of * (made.max() + 1) + made))
+    if cells == made.max() + 1:
+        return Units(of, None, "context")
+    return Units(made, None, "run") if cells == of.max() + 1 else Units(of, made, "context-x-run")
 
 
 def numbered(labels: Array | None) -> Array:
