@@ -88,7 +88,7 @@ CASES: dict[str, tuple[Study, Rows, Callable[..., Any] | None]] = {
     "length-bias": (nlgauge.LengthBias(texts_per_set=2, sets=3, lengths=(5, 6)), TEXTS, nlgauge.read),
     "correlation": (nlgauge.CorrelationStudy(metrics=["distinct"], truth="human"), SETS, nlgauge.read),
     "improvement": (
-        nlgauge.ImprovementStudy(columns=["other", "temperature"], truth="human", size=4, stride=2),
+        nlgauge.ImprovementStudy(columns=["other", "temperature"], truth="human", window=4, stride=2),
         SETS,
         nlgauge.read,
     ),
