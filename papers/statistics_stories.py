@@ -121,7 +121,8 @@ def covers_systems(systems: int, contexts: int) -> Once:
     """Whether the interval of a correlation over systems covers that of endless contexts, for the same systems."""
 
     def once(rng: Generator, seed: int) -> float:
-        means = np.stack(_correlated(rng, 0.7, systems))
+        metric, human = _correlated(rng, 0.7, systems)
+        means = np.stack([metric, human])
         levels = means[:, :, None] + rng.normal(size=(2, 1, contexts)) + 2 * rng.normal(size=(2, systems, contexts))
         frame = pl.DataFrame(
             {
@@ -136,7 +137,7 @@ def covers_systems(systems: int, contexts: int) -> Once:
             columns=["x"], truth="human", systems="system", significance=False, resamples=_RESAMPLES, seed=seed
         )
         row = next(row for row in study.run(frame).rows if row["level"] == "systems")
-        return _covers(row["pearson_ci"], correlation(*means, "pearson"))
+        return _covers(row["pearson_ci"], correlation(metric, human, "pearson"))
 
     return once
 

@@ -28,7 +28,8 @@ def slow_accuracy(rows: list[tuple[float, float, int]], epsilon: float, *, group
             continue
         called = 0 if abs(x - other_x) <= epsilon else np.sign(x - other_x)
         right.setdefault(group if grouped else 0, []).append(called == np.sign(y - other_y))
-    return float(np.mean([np.mean(one) for one in right.values()] or [np.nan])), sum(map(len, right.values()))
+    means = [float(np.mean(one)) for one in right.values()]
+    return float(np.mean(means or [np.nan])), sum(map(len, right.values()))
 
 
 def columns(rows: list[tuple[float, float, int]], *, grouped: bool) -> tuple[Any, Any, Any]:

@@ -177,9 +177,10 @@ def _system_intervals(
         for x, y in zip(sums[whole] / sizes[whole], human[whole] / sizes[whole], strict=True):
             for kind in KINDS:
                 drawn[kind].append(correlation(x, y, kind))
-    means = [np.bincount(place, level) / np.bincount(place) for level in (values, truth)]
+    found = np.bincount(place)
+    x, y = np.bincount(place, values) / found, np.bincount(place, truth) / found
     return {
-        kind: pair(fisher_interval(correlation(*means, kind), np.array(drawn[kind]), count, using.level))
+        kind: pair(fisher_interval(correlation(x, y, kind), np.array(drawn[kind]), count, using.level))
         for kind in KINDS
     }
 

@@ -208,10 +208,11 @@ class PerturbedStudy(Intervals, SuiteOptions, Study):
             known = [place for place in places if rows[place][key] is not None]
             if not known:
                 continue
-            average[key] = float(np.mean([rows[place][key] for place in known]))
+            mean = float(np.mean([rows[place][key] for place in known]))
+            average[key] = mean
             if all((place, key) in draws for place in known):
                 drawn = np.mean([draws[place, key] for place in known], axis=0)
-                average[f"{key}_ci"] = self._interval(average[key], drawn, [found[place, key] for place in known])
+                average[f"{key}_ci"] = self._interval(mean, drawn, [found[place, key] for place in known])
         return average
 
     def views(self, result: Result) -> Sequence[View]:
