@@ -2,27 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from statistics import NormalDist
 
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
-from nlgauge.stats.correlation import bootstrap_intervals, correlation, difference_interval
+from nlgauge.stats.correlation import Kind, bootstrap_intervals, correlation, difference_interval
+from nlgauge.stats.inference import Inference
+from nlgauge.stats.system_correlation import mean_correlation_intervals
 from nlgauge.studies.base import Row
-from nlgauge.studies.story.correlation import CorrelationStudy
+from nlgauge.studies.story.correlation_levels import KINDS
 from nlgauge.studies.story.discrimination import DiscriminationTest
 from nlgauge.studies.story.invariance import InvarianceTest
 from nlgauge.studies.story.suites import Suite
+from papers.coverage import ERRORS, Cell, Generator, Once, covered, share_covered
 
-Generator = np.random.Generator
-Once = Callable[[Generator, int], float]
+TITLES = {
+    "discrimination": "Discrimination tests",
+    "invariance": "Invariance tests",
+    "stories": "Tests of perturbed texts",
+    "drops": "Drift",
+    "of-systems": "Correlations over systems",
+}
+TEXTS = {
+    "discrimination": "Coverage (%) of 95 % intervals of `study discrimination`; two worse texts are made from each "
+    "story, scores 1 apart. Columns: number of stories.",
+    "invariance": "Coverage (%) of 95 % intervals of `study invariance`; two pairs of each story, which changes by "
+    "half a deviation. Columns: number of stories.",
+    "stories": "How often (%) the tests of both studies find a change where there is none. Columns: number of stories.",
+    "drops": "Coverage (%) of 95 % intervals of the drop of a correlation from one test set to another, by .3. "
+    "Columns: number of items in each.",
+    "of-systems": "Coverage (%) of 95 % intervals of a correlation over the systems at hand, whose qualities correlate "
+    "by .7; each context adds noise of 1 or 2 deviations. Columns: number of contexts.",
+}
 _NORMAL = NormalDist()
 _WORSE = 2
 _RESAMPLES = 400
 INTERVALS = ("pearson", "auc", "paired_accuracy")
 MOVES = ("pearson", "mean_change", "shift")
+
+
+def cells(times: int) -> Iterator[Cell]:
+    """All cells of these tables."""
+    few = times // 5
+    for stories in (20, 45):
+        column = f"{stories}"
+        for key in INTERVALS:
+            made = covers_discrimination(key, 1.0, stories)
+            yield Cell("discrimination", key, column, covered(stories), made, few)
+        for key in MOVES:
+            yield Cell("invariance", key, column, covered(stories), covers_moves(key, 0.5, stories), few)
+        yield Cell("stories", "discrimination", column, ERRORS, finds_labels(0.0, stories), times)
+        yield Cell("stories", "invariance", column, ERRORS, finds_moves(0.0, stories), times)
+        for rho in (0.3, 0.8):
+            yield Cell("drops", f"from {rho:g}", column, covered(stories), covers_drop(rho, stories), times)
+        for systems in (5, 12):
+            for noise in (1.0, 2.0):
+                for kind in KINDS[:2]:
+                    row = f"{kind}, {systems} systems, noise {noise:g}"
+                    made = covers_systems(systems, stories, kind, noise)
+                    yield Cell("of-systems", row, column, covered(stories, more=True), made, few)
 
 
 def discriminated(stories: int, distance: float, rng: Generator, seed: int) -> Row:
@@ -84,13 +125,13 @@ def true_moves(shift: float) -> dict[str, float]:
 def covers_discrimination(key: str, distance: float, stories: int) -> Once:
     """Whether an interval of the study covers."""
     truth = true_discrimination(distance)[key]
-    return lambda rng, seed: _covers(discriminated(stories, distance, rng, seed)[f"{key}_ci"], truth)
+    return lambda rng, seed: share_covered(discriminated(stories, distance, rng, seed)[f"{key}_ci"], truth)
 
 
 def covers_moves(key: str, shift: float, stories: int) -> Once:
     """Whether an interval of the study covers."""
     truth = true_moves(shift)[key]
-    return lambda rng, seed: _covers(moved(stories, shift, rng, seed)[f"{key}_ci"], truth)
+    return lambda rng, seed: share_covered(moved(stories, shift, rng, seed)[f"{key}_ci"], truth)
 
 
 def finds_labels(distance: float, stories: int) -> Once:
@@ -112,32 +153,22 @@ def covers_drop(rho: float, size: int) -> Once:
             x, y = _correlated(rng, true, size)
             ends.append(bootstrap_intervals(y[None], x, "pearson", resamples=_RESAMPLES, seed=seed + place)[0])
             values.append(correlation(x, y, "pearson"))
-        return _covers(difference_interval(values[0], ends[0], values[1], ends[1]), 0.3)
+        return share_covered(difference_interval(values[0], ends[0], values[1], ends[1]), 0.3)
 
     return once
 
 
-def covers_systems(systems: int, contexts: int) -> Once:
+def covers_systems(systems: int, contexts: int, kind: Kind, noise: float) -> Once:
     """Whether the interval of a correlation over systems covers that of endless contexts, for the same systems."""
 
     def once(rng: Generator, seed: int) -> float:
         metric, human = _correlated(rng, 0.7, systems)
         means = np.stack([metric, human])
-        levels = means[:, :, None] + rng.normal(size=(2, 1, contexts)) + 2 * rng.normal(size=(2, systems, contexts))
-        frame = pl.DataFrame(
-            {
-                "id": [f"{i}" for i in range(systems * contexts)],
-                "context": [f"c{i}" for i in range(contexts)] * systems,
-                "system": np.repeat([f"s{i}" for i in range(systems)], contexts),
-                "human": levels[0].ravel(),
-                "x": levels[1].ravel(),
-            }
-        )
-        study = CorrelationStudy(
-            columns=["x"], truth="human", systems="system", significance=False, resamples=_RESAMPLES, seed=seed
-        )
-        row = next(row for row in study.run(frame).rows if row["level"] == "systems")
-        return _covers(row["pearson_ci"], correlation(metric, human, "pearson"))
+        levels = means[:, :, None] + rng.normal(size=(2, 1, contexts))
+        levels += noise * rng.normal(size=(2, systems, contexts))
+        totals = np.stack([np.ones((contexts, systems)), *levels.transpose(0, 2, 1)])
+        found = mean_correlation_intervals(totals, Inference(resamples=_RESAMPLES, seed=seed))
+        return share_covered(found[kind], correlation(metric, human, kind))
 
     return once
 
@@ -145,8 +176,3 @@ def covers_systems(systems: int, contexts: int) -> Once:
 def _correlated(rng: Generator, rho: float, size: int) -> tuple[Array, Array]:
     x = rng.normal(size=size)
     return x, rho * x + (1 - rho**2) ** 0.5 * rng.normal(size=size)
-
-
-def _covers(interval: object, truth: float) -> float:
-    low, high = interval if isinstance(interval, list | tuple) else (np.nan, np.nan)
-    return float(low <= truth <= high)

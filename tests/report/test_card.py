@@ -133,6 +133,20 @@ def test_one_context_has_no_interval_and_no_test(tmp_path: Path) -> None:
     assert [score["ci"] for score in found["questions"][0]["metrics"][0]["scores"]] == [None, None]
 
 
+def test_sets_of_one_context_are_not_counted_as_contexts(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        rows = [
+            {"id": f"{i}", "context": f"c{i % 8}", "responses": [f"{name[: i % 3]} {i}", f"{i} {i % 4}"]}
+            for i in range(80)
+        ]
+        write_sets(tmp_path / f"{name}.jsonl", rows)
+    found = document(tmp_path / "one.jsonl", tmp_path / "two.jsonl", "-m", "entropy", output=tmp_path / "report.json")
+    assert [(one["sets"], one["contexts"]) for one in found["texts"]] == [(80, 8)] * 2
+    told = [advice["text"] for advice in found["advice"] if "contexts" in advice["text"]]
+    assert any("8 contexts" in text for text in told)
+    assert not any("80 contexts" in text for text in told)
+
+
 def test_ids_that_stand_twice_are_named(tmp_path: Path) -> None:
     rows = [{"id": "same", "responses": [f"a {i}", f"b {i}"]} for i in range(6)]
     found = document(write_sets(tmp_path / "one.jsonl", rows), "-m", "distinct", output=tmp_path / "report.json")

@@ -279,7 +279,8 @@ class SetMetric(Metric):
 
             units = find_units(stats.items.contexts(), stats.items.runs(), interval.unit)[~np.isnan(whole)]
             ci = within(mean_interval(defined, interval.level, units), self.bounds)
-            facts = {"ci": f"{interval.level:g}", "by": interval_name(defined, units), "unit": units.name}
+            if ci is not None:
+                facts = {"ci": f"{interval.level:g}", "by": interval_name(defined, units), "unit": units.name}
         return self.make_score(
             _mean_of(defined),
             len(defined),

@@ -210,7 +210,8 @@ def _range(score: Score) -> str:
 def _measured_at(scores: Sequence[Score]) -> str:
     options = scores[0].signature.options
     size, sets = options.get("size"), options.get("sets")
-    parts = [f"{int(sets):,} sets"] if sets else []
+    single = all(set(score.sizes) == {1} for score in scores)
+    parts = [f"{int(sets):,} {'texts' if single else 'sets'}"] if sets else []
     if size:
         parts.append(f"{size} response{'s' * (size != '1')} per set")
     return ", ".join(parts)

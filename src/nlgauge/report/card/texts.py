@@ -33,11 +33,13 @@ def clipped(text: str, length: int) -> str:
 class SystemFacts:
     """Counts over all texts of a system; shares are of its responses.
 
+    Sets that share a context are one of its `contexts`.
     `repeated` responses equal an earlier one to the same context, `elsewhere` ones also answer another context,
     `generic` ones are "I don't know." or "I don't know what to do."; ignoring case, punctuation and spaces.
     """
 
     system: str
+    sets: int
     contexts: int
     responses: int
     mean_length: float
@@ -127,7 +129,8 @@ def facts_of(texts: Texts) -> list[SystemFacts]:
         found.append(
             SystemFacts(
                 system=system,
-                contexts=len(rows),
+                sets=len(rows),
+                contexts=_contexts_of(rows),
                 responses=len(mine),
                 mean_length=float(mine["words"].to_numpy().mean()),
                 repeated=float((same["len"] - 1).sum()) / len(mine),
@@ -137,6 +140,12 @@ def facts_of(texts: Texts) -> list[SystemFacts]:
             )
         )
     return found
+
+
+def _contexts_of(rows: pl.DataFrame) -> int:
+    """How many different contexts there are; sets without one have their own."""
+    named = rows.filter(pl.col("context") != "")["context"]
+    return named.n_unique() + len(rows) - len(named)
 
 
 def plain_responses(frame: pl.DataFrame) -> pl.DataFrame:

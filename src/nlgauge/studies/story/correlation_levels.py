@@ -14,13 +14,12 @@ from nlgauge.stats.correlation import (
     Kind,
     correlation,
     correlation_test,
-    fisher_interval,
     group_numbers,
-    resample_weights,
 )
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.pairwise import calibrate_ties, pairwise_accuracy, soft_pairwise_accuracy
+from nlgauge.stats.system_correlation import mean_correlation_intervals
 from nlgauge.studies.base import Row, finite, pair
 from nlgauge.studies.story.ceilings import RatedTruth
 from nlgauge.studies.tasks import Measured, MetricTests, Task
@@ -170,19 +169,8 @@ def _system_intervals(
     totals = np.zeros((3, count, int(place.max()) + 1))
     for total, weights in zip(totals, (np.ones(len(values)), values, truth), strict=True):
         np.add.at(total, (numbers, place), weights)
-    drawn: dict[Kind, list[float]] = {kind: [] for kind in KINDS}
-    for counts in resample_weights(count, using.resamples, using.seed):
-        sizes, sums, human = (counts @ total for total in totals)
-        whole = (sizes > 0).all(axis=1)
-        for x, y in zip(sums[whole] / sizes[whole], human[whole] / sizes[whole], strict=True):
-            for kind in KINDS:
-                drawn[kind].append(correlation(x, y, kind))
-    found = np.bincount(place)
-    x, y = np.bincount(place, values) / found, np.bincount(place, truth) / found
-    return {
-        kind: pair(fisher_interval(correlation(x, y, kind), np.array(drawn[kind]), count, using.level))
-        for kind in KINDS
-    }
+    found = mean_correlation_intervals(totals, using)
+    return {kind: pair(found[kind]) for kind in KINDS}
 
 
 def _crossed(values: Array, truth: Array, place: Array, contexts: Array) -> tuple[Array, Array] | None:
