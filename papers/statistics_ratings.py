@@ -8,10 +8,10 @@ from functools import lru_cache
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.stats.agreement import alpha_interval
-from nlgauge.stats.ceiling import KINDS, noise_ceilings
 from nlgauge.stats.correlation import Kind
-from nlgauge.stats.reliability import Form, fleiss_kappa, intraclass_correlations
+from nlgauge.stats.ratings.agreement import alpha_interval
+from nlgauge.stats.ratings.ceiling import KINDS, noise_ceilings
+from nlgauge.stats.ratings.reliability import Form, fleiss_kappa, intraclass_correlations
 from papers.coverage import Cell, Generator, Once, covered, share_covered
 
 TITLES = {

@@ -25,7 +25,7 @@ from nlgauge.annotate.quality import (
 )
 from nlgauge.annotate.rules import RULES, parse_rules, read_rules
 from nlgauge.errors import OptionError, UnknownName
-from nlgauge.stats.agreement import rater_correlations
+from nlgauge.stats.ratings.agreement import rater_correlations
 from tests.errors import raises
 
 

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 import nlgauge
 from nlgauge.errors import DataError, OptionError, UnknownName
-from nlgauge.stats.agreement import (
+from nlgauge.stats.ratings.agreement import (
     Level,
     alpha_interval,
     krippendorff_alpha,
     rater_correlations,
     rescale,
 )
-from nlgauge.stats.reliability import FORMS, fleiss_kappa, intraclass_correlations
+from nlgauge.stats.ratings.reliability import FORMS, fleiss_kappa, intraclass_correlations
 from tests.errors import raises
 from tests.helpers import nlgauge as command
 
@@ -72,7 +72,7 @@ def test_alpha_is_that_of_the_textbook(large: bool, data: st.DataObject) -> None
     assume(paired.size and np.nanmin(paired) < np.nanmax(paired))
     with pytest.MonkeyPatch.context() as patch:
         if large:
-            patch.setattr("nlgauge.stats.agreement._CELLS_AT_ONCE", 0)
+            patch.setattr("nlgauge.stats.ratings.agreement._CELLS_AT_ONCE", 0)
         for level in LEVELS:
             assert krippendorff_alpha(ratings, level) == pytest.approx(textbook_alpha(ratings, level), abs=1e-9)
 

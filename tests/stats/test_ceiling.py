@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nlgauge.stats.ceiling import KINDS, mean_reliability, noise_ceilings
 from nlgauge.stats.correlation import Kind, correlation
-from nlgauge.stats.reliability import intraclass_correlations
+from nlgauge.stats.ratings.ceiling import KINDS, mean_reliability, noise_ceilings
+from nlgauge.stats.ratings.reliability import intraclass_correlations
 
 NAN = float("nan")
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nlgauge.errors import DataError, OptionError
-from nlgauge.stats.reliability import FORMS, Form, are_sorted, fleiss_kappa, intraclass_correlations
+from nlgauge.stats.ratings.reliability import FORMS, Form, are_sorted, fleiss_kappa, intraclass_correlations
 
 NAN = float("nan")
 SHROUT_FLEISS = np.array(

@@ -18,7 +18,7 @@ import numpy as np
 
 from nlgauge.configured import Configured, option
 from nlgauge.errors import OptionError
-from nlgauge.stats.agreement import rater_correlations
+from nlgauge.stats.ratings.agreement import rater_correlations
 
 Key = tuple[str, str]
 Answers = Mapping[Key, Any]

@@ -12,9 +12,9 @@ from nlgauge.arrays import Array
 from nlgauge.data.roles import numbers_in
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import DataError, OptionError, argument
-from nlgauge.stats.ceiling import SPLITS, Ceiling, noise_ceilings
 from nlgauge.stats.correlation import Kind, correlation
 from nlgauge.stats.inference import Inference
+from nlgauge.stats.ratings.ceiling import SPLITS, Ceiling, noise_ceilings
 from nlgauge.studies.base import Column, Row, finite, pair
 from nlgauge.studies.human import has_pairs, human_scores
 from nlgauge.studies.story.rating_tables import tables_of

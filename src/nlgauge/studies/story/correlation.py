@@ -17,10 +17,10 @@ from nlgauge.configured import option, required
 from nlgauge.data.roles import names_in
 from nlgauge.drawing import PALETTE, alt
 from nlgauge.errors import DataError, OptionError, argument
-from nlgauge.stats.ceiling import SPLITS
 from nlgauge.stats.correlation import correlation_test, fisher_p
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.pairwise import calibrate_ties
+from nlgauge.stats.ratings.ceiling import SPLITS
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite
 from nlgauge.studies.panels import panel, points_of, side_by_side
 from nlgauge.studies.rows import add_clusters, correlation_interval
@@ -96,7 +96,7 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
     Where the single ratings behind the truth are known, as columns (`raters`) or as a question of the truth's name in
     `ratings` (whose mean is the truth where the data has no such column), `ceiling` is the Pearson correlation that a
     metric without any error would have, with its interval; `spearman_ceiling` and `kendall_ceiling` are those of the
-    other two. It is the root of the mean ratings' reliability (`nlgauge.stats.ceiling`). "within" has Pearson's alone,
+    other two. It is the root of the mean ratings' reliability (`nlgauge.stats.ratings.ceiling`). "within" has Pearson's alone,
     "systems" where every rater rated every item.
     """
 

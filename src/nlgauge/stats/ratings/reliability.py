@@ -13,15 +13,15 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
-from nlgauge.stats.agreement import (
+from nlgauge.stats.correlation import resample_weights
+from nlgauge.stats.inference import check_level
+from nlgauge.stats.ratings.agreement import (
     agreement_interval,
     jackknife_error,
     open_interval,
     rating_table,
     without_parts,
 )
-from nlgauge.stats.correlation import resample_weights
-from nlgauge.stats.inference import check_level
 
 Form = Literal["ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(3,k)"]
 FORMS: tuple[Form, ...] = ("ICC(1,1)", "ICC(2,1)", "ICC(3,1)", "ICC(1,k)", "ICC(2,k)", "ICC(3,k)")

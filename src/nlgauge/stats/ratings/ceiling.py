@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlgauge.arrays import Array
-from nlgauge.stats.agreement import jackknife_error, open_interval, parts_of
 from nlgauge.stats.correlation import Kind, weighted_correlation
-from nlgauge.stats.reliability import are_sorted
+from nlgauge.stats.ratings.agreement import jackknife_error, open_interval, parts_of
+from nlgauge.stats.ratings.reliability import are_sorted
 
 SPLITS = 50
 KINDS: tuple[Kind, ...] = ("pearson", "spearman", "kendall")
