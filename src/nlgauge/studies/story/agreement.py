@@ -17,8 +17,8 @@ from nlgauge.data.human.ratings import read_ratings
 from nlgauge.data.tables import Ratings
 from nlgauge.drawing import PALETTE, alt, colours, inline
 from nlgauge.errors import DataError, OptionError, UnknownName, argument
-from nlgauge.stats import agreement
 from nlgauge.stats.inference import Intervals
+from nlgauge.stats.ratings import agreement
 from nlgauge.stats.ratings.agreement import Level
 from nlgauge.stats.ratings.reliability import FORMS, are_sorted, fleiss_kappa, intraclass_correlations
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite, pair

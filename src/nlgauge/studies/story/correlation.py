@@ -96,8 +96,8 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
     Where the single ratings behind the truth are known, as columns (`raters`) or as a question of the truth's name in
     `ratings` (whose mean is the truth where the data has no such column), `ceiling` is the Pearson correlation that a
     metric without any error would have, with its interval; `spearman_ceiling` and `kendall_ceiling` are those of the
-    other two. It is the root of the mean ratings' reliability (`nlgauge.stats.ratings.ceiling`). "within" has Pearson's alone,
-    "systems" where every rater rated every item.
+    other two. It is the root of the mean ratings' reliability (`nlgauge.stats.ratings.ceiling`). "within" has Pearson's
+    alone, "systems" where every rater rated every item.
     """
 
     name: ClassVar[str] = "correlation"
