@@ -85,7 +85,7 @@ def cells(times: int) -> Iterator[Cell]:
             made = family_rejects(tests, units)
             yield Cell("families", f"max-T, {tests} tests", f"{units}", ERRORS, made, 4 * times)
     for metrics in (3, 6, 12):
-        yield Cell("clusters", f"{metrics} metrics", "60", ERRORS, splits(metrics), 2 * times)
+        yield Cell("clusters", f"{metrics} metrics", "60", ERRORS, splits(metrics), times)
     for systems in (3, 10, 30):
         for units in (20, 60):
             row = f"{systems} systems"
