@@ -65,7 +65,8 @@ def plan(
     """Estimate time, memory and model calls of a run, or how many contexts show a difference.
 
     Reads pieces from places spread over the files, tries the metrics on them, and prints what `nlgauge score` with the
-    same options will take: time, memory, disk and model calls. Exits with 1, and advice, when that is more than there is.
+    same options will take: time, memory, disk and model calls. Exits with 1, and advice, when that is more than there
+    is.
 
     With --detect, the files are a pilot instead, and what is planned is its size. Experiments are drawn from the pilot
     and tested as nlgauge compare would test them, correction included; where that test takes no differences of contexts
