@@ -22,7 +22,7 @@ from nlgauge.stats.means import mean_of
 from nlgauge.stats.power import (
     POWER,
     fewest,
-    formula_difference,
+    planned_difference,
     power_range,
     smallest_difference,
     spread_freedom,
@@ -210,9 +210,6 @@ def _for_comparison(
         alpha = SIGNIFICANT / (1 if how.correction == "none" else one.family)
     design = _design_of(one, first, second, how)
 
-    def reach(error: float, freedom: float) -> float:
-        return formula_difference(error, freedom, alpha, power)
-
     made = Needed(
         metric=one.metric,
         label=one.metric_label,
@@ -228,11 +225,15 @@ def _for_comparison(
     )
     if not _varies(one.error, max(abs(one.first_value), abs(one.second_value))):
         return made
+    pilot = design.at()[1] if units is None else spread_freedom(units.sums, units.sizes)
+
+    def reach(error: float, freedom: float) -> float:
+        return planned_difference(error, freedom, alpha, power, pilot=pilot)
+
     if units is None:
-        found, freedom, needs = reach(*design.at()), design.at()[1], design.needs(difference, reach)
+        found, needs = reach(*design.at()), design.needs(difference, reach)
     else:
         found = smallest_difference(units.sums, units.sizes, alpha, power=power, seed=how.seed)
-        freedom = spread_freedom(units.sums, units.sizes)
         needs = design.needs(difference, lambda error, _: found * error / one.error)
         needs["contexts"] = units_needed(units.sums, units.sizes, alpha, difference, power=power, seed=how.seed)
     return replace(
@@ -240,7 +241,7 @@ def _for_comparison(
         reach=found,
         needs=design.named(needs),
         together=design.together(difference, reach),
-        power_range=power_range(freedom, alpha, power),
+        power_range=power_range(pilot, alpha, power),
     )
 
 

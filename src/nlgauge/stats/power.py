@@ -196,6 +196,13 @@ def formula_difference(error: float, freedom: float, alpha: float, power: float 
     return float(stdtrit(freedom, 1 - alpha / 2) + stdtrit(freedom, power)) * error
 
 
+def planned_difference(error: float, freedom: float, alpha: float, power: float, *, pilot: float) -> float:
+    """The same on average over pilots, which know the error with `pilot` degrees of freedom."""
+    from scipy.special import nctdtrit, stdtrit
+
+    return float(nctdtrit(pilot, float(stdtrit(freedom, 1 - alpha / 2)), power)) * error
+
+
 def _solve(power: Callable[[float], float], start: float, wanted: float) -> float:
     """Where a rising function reaches what is wanted: bisection between two differences that enclose it."""
     low, high = 0.0, start
