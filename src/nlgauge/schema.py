@@ -10,7 +10,7 @@ from nlgauge.errors import DataError
 
 KEY = "schema"
 VERSIONS = dict.fromkeys(
-    ("estimate", "leaderboard", "list", "manifest", "plan", "report", "scores", "status", "study", "suite"), 1
+    ("estimate", "leaderboard", "list", "manifest", "needed", "plan", "report", "scores", "status", "study", "suite"), 1
 )
 
 

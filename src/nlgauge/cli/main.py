@@ -15,7 +15,7 @@ from nlgauge.errors import NLGaugeError
 _INTERRUPTED = "interrupted; no output was completed; the same command resumes from finished work"
 COMMANDS = {
     "score": ("score:score", "Score files of response sets or texts, and compare systems."),
-    "plan": ("plan:plan", "Estimate time, memory, disk and model calls from a sample before scoring."),
+    "plan": ("plan:plan", "Estimate time, memory and model calls of a run, or how many contexts show a difference."),
     "compare": ("score:compare", "Say whether systems differ: interval, test, effect size and verdict."),
     "run": ("run:run", "Run a saved plan, or the plan of a result again."),
     "leaderboard": ("report:leaderboard", "Rank systems from results of nlgauge score, ties marked."),

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from nlgauge.scoring.comparison import Comparison
     from nlgauge.scoring.gates import Gate
 
-FILES = argument(
-    "FILE...",
+WHAT_FILES = (
     "JSONL, CSV, TSV, Parquet, Arrow or plain text, also .gz or .zst; logs of lm-evaluation-harness (or their folder) "
     "and of Inspect, OpenAI batch output, or the folder of a Hugging Face dataset; '-' is standard input. Several "
-    "files are several systems, compared with the first.",
+    "files are several systems, compared with the first."
 )
+FILES = argument("FILE...", WHAT_FILES)
 _SKETCH = "hll-16"
 
 

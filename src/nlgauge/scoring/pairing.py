@@ -59,31 +59,49 @@ def units_of(items: ItemValues, how: Comparing) -> Units:
 
 def crossed_sides(first: Score, second: Score, how: Comparing) -> tuple[Side, Side] | None:
     """Both systems on their common contexts where either has several runs; None where neither has."""
-    sides = []
-    for score in (first, second):
-        if score.items is None:
-            return None
-        contexts, runs = score.items.contexts(), score.items.runs()
-        if how.unit != "auto" or contexts is None:
-            return None
-        sides.append((score.items.all_values(), contexts, np.zeros(len(contexts)) if runs is None else runs))
-    if all(len(np.unique(runs)) < 2 for _, _, runs in sides):
+    one, two = _known_contexts(first), _known_contexts(second)
+    if how.unit != "auto" or one is None or two is None or not (_has_runs(first) or _has_runs(second)):
         return None
-    known = [set(contexts[~np.isnan(values)].tolist()) for values, contexts, _ in sides]
-    if not how.common and known[0] != known[1]:
+    if not how.common and not np.array_equal(one, two):
         raise DataError(
-            f"'{first.system}' and '{second.system}' have values on {len(known[0])} and {len(known[1])} contexts, "
-            f"{len(known[0] & known[1])} of them in common; {_common()}",
+            f"'{first.system}' and '{second.system}' have values on {len(one)} and {len(two)} contexts, "
+            f"{len(np.intersect1d(one, two))} of them in common; {_common()}",
             option="paired",
         )
-    labels = np.array(sorted(known[0] & known[1]))
-    found = []
-    for values, contexts, runs in sides:
-        chosen = np.flatnonzero(~np.isnan(values) & np.isin(contexts, labels))
-        chosen = chosen[np.lexsort([values[chosen], runs[chosen], contexts[chosen]])]
-        of = np.searchsorted(labels, contexts[chosen])
-        found.append(Side(values[chosen], Units(of, numbered(runs[chosen]), "context-x-run")))
-    return found[0], found[1]
+    return shared_sides(first, second)
+
+
+def shared_sides(first: Score, second: Score) -> tuple[Side, Side] | None:
+    """Both systems' values on the contexts that both have, numbered alike; None where contexts are not known."""
+    one, two = _known_contexts(first), _known_contexts(second)
+    if one is None or two is None or first.items is None or second.items is None:
+        return None
+    labels = np.intersect1d(one, two)
+    return _on_contexts(first.items, labels), _on_contexts(second.items, labels)
+
+
+def _has_runs(score: Score) -> bool:
+    runs = None if score.items is None else score.items.runs()
+    return runs is not None and len(np.unique(runs)) > 1
+
+
+def _known_contexts(score: Score) -> Array | None:
+    """The contexts on which a system has values, in order; None where contexts are not known."""
+    contexts = None if score.items is None else score.items.contexts()
+    if score.items is None or contexts is None:
+        return None
+    found: Array = np.unique(contexts[~np.isnan(score.items.all_values())])
+    return found
+
+
+def _on_contexts(items: ItemValues, labels: Array) -> Side:
+    """The values on these contexts in an order that depends on them alone, with runs as units, too."""
+    values, contexts, runs = items.all_values(), np.asarray(items.contexts()), items.runs()
+    runs = np.zeros(len(values)) if runs is None else runs
+    chosen = np.flatnonzero(~np.isnan(values) & np.isin(contexts, labels))
+    chosen = chosen[np.lexsort([values[chosen], runs[chosen], contexts[chosen]])]
+    of = np.searchsorted(labels, contexts[chosen])
+    return Side(values[chosen], Units(of, numbered(runs[chosen]), "context-x-run"))
 
 
 def pair_values(first: Score, second: Score, how: Comparing) -> Pairs:
