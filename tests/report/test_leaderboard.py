@@ -199,7 +199,7 @@ def test_results_with_holes_are_refused(tmp_path: Path) -> None:
     refused("has values that do not match the ids", sets={})
     refused("has values that do not match the ids", score={"values": [0.5]})
     refused("has no numeric value", score={"value": None})
-    refused("a context that is not a hash", sets={"a": {**document["sets"]["a"], "context": ["x"] * CONTEXTS}})
+    refused("a context or run that is not a hash", sets={"a": {**document["sets"]["a"], "context": ["x"] * CONTEXTS}})
     refused("2 values of parts and 1 sizes", score={"left_out": {"values": [1, 2], "sizes": [1]}})
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import nlgauge
 from nlgauge.arrays import Array
-from nlgauge.data.tables import ResponseSets
+from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import ItemValues, RowKeys, Score
 from nlgauge.report.leaderboard import Results, leaderboard
@@ -413,3 +413,20 @@ def test_runs_are_a_source_of_error_of_their_own() -> None:
         blind += nlgauge.compare(one, two, unit="context").significant
     assert false / times <= 0.1
     assert blind / times > 0.3
+
+
+def test_a_few_equal_differences_exclude_nothing() -> None:
+    few, many = ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3] * 3)
+    for values, ends in ((few, (-1.0, 1.0)), (many, (0.25, 0.25))):
+        found = nlgauge.compare(made(values, "a"), made([one + 0.25 for one in values], "b"))
+        assert found.ci == pytest.approx(ends)
+        assert found.significant == (len(values) > 5)
+    whole = [
+        replace(
+            nlgauge.score(Items.of([text] * 2, ids=["1", "2"]), ["distinct:over=corpus,n=1"], confidence=True)[0],
+            system=text,
+        )
+        for text in ("a b c d", "a a a a")
+    ]
+    found = nlgauge.compare(*whole)
+    assert (found.ci, found.p) == ((-1.0, 1.0), 0.5)

@@ -137,6 +137,12 @@ class TestWithin:
         assert (row["n"], row["contexts"]) == (120, 30)
         assert row["pearson_ci"][0] < row["pearson"] < row["pearson_ci"][1]
 
+    def test_its_interval_is_within_what_is_possible(self) -> None:
+        first = pl.col("context") == "context 0"
+        frame = made_table(12).with_columns(good=pl.when(first).then("good").otherwise("human"))
+        row = found(study_of(frame, within="context"), "good", level="within")
+        assert 0.9 < row["pearson"] < row["pearson_ci"][1] == 1.0
+
     def test_differences_between_contexts_do_not_count(self) -> None:
         frame = made_table().with_columns(shift=pl.col("context").str.strip_prefix("context ").cast(pl.Float64) * 10)
         shifted = frame.with_columns(pl.col("good") + pl.col("shift"))

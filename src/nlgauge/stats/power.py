@@ -17,8 +17,11 @@ _MOST_CELLS = 4_000_000
 _MANY = 40
 
 
-def smallest_difference(sums: Array, sizes: Array, alpha: float, *, seed: int = 12345) -> float:
-    """The mean difference that the sign-flip test finds at level `alpha` in four of five experiments.
+def smallest_difference(
+    sums: Array, sizes: Array, alpha: float, *, critical: float | None = None, seed: int = 12345
+) -> float:
+    """The mean difference that the sign-flip test finds in four of five experiments: at level `alpha`, or in a family
+    whose max-T statistic is `critical`.
 
     An experiment draws as many units from those at hand, without their mean difference. Not a number where units do not
     vary, infinite where so few units can find nothing.
@@ -28,7 +31,7 @@ def smallest_difference(sums: Array, sizes: Array, alpha: float, *, seed: int = 
     spread = math.sqrt(float(np.square(centred).sum()) / (len(sums) - 1)) if len(sums) > 1 else 0.0
     if spread == 0:
         return math.nan
-    if 2.0 ** (1 - units) > alpha:
+    if critical is None and 2.0 ** (1 - units) > alpha:
         return math.inf
     rng = np.random.default_rng(seed)
     experiments = max(100, min(_EXPERIMENTS, _MOST_CELLS // units))
@@ -36,9 +39,12 @@ def smallest_difference(sums: Array, sizes: Array, alpha: float, *, seed: int = 
     freedom = _freedom_of_variance(centred)
     scale = np.sqrt(freedom / rng.chisquare(freedom, experiments))
     values, weights = centred[drawn] * scale[:, None], sizes[drawn].astype(np.float64)
-    found = _critical_test(values, weights, alpha) if units >= _MANY else _exact_test(values, weights, alpha)
+    if critical is None and units < _MANY:
+        found = _exact_test(values, weights, alpha)
+    else:
+        found = _critical_test(values, weights, alpha, critical)
     error = spread * math.sqrt(units) / float(weights.sum(axis=1).mean())
-    start = formula_difference(error, units - 1, alpha)
+    start = formula_difference(error, units - 1, max(alpha, 2.0 ** (1 - units)))
     return _solve(lambda difference: float(found(difference).mean()), start)
 
 
@@ -65,8 +71,12 @@ def _exact_test(values: Array, weights: Array, alpha: float) -> Callable[[float]
     return found
 
 
-def _critical_test(values: Array, weights: Array, alpha: float) -> Callable[[float], Array]:
-    """The same for many units: the sum has a nearly normal distribution under flips, whose fourth cumulant is known."""
+def _critical_test(values: Array, weights: Array, alpha: float, critical: float | None) -> Callable[[float], Array]:
+    """The same from the critical value of the sum over the root of the sum of squares.
+
+    Where it is not known, and for many units, the sum has a nearly normal distribution under flips, whose fourth
+    cumulant is known.
+    """
     from scipy.special import ndtri
 
     reach = float(ndtri(1 - alpha / 2))
@@ -81,9 +91,11 @@ def _critical_test(values: Array, weights: Array, alpha: float) -> Callable[[flo
 
     def found(difference: float) -> Array:
         squares = total(2, difference)
-        cumulant = -2 * total(4, difference) / np.square(squares)
-        critical = reach + cumulant * (reach**3 - 3 * reach) / 24
-        reached: Array = np.abs(total(1, difference)) >= critical * np.sqrt(squares)
+        needed: float | Array | None = critical
+        if needed is None:
+            cumulant = -2 * total(4, difference) / np.square(squares)
+            needed = reach + cumulant * (reach**3 - 3 * reach) / 24
+        reached: Array = np.abs(total(1, difference)) >= needed * np.sqrt(squares)
         return reached
 
     return found
