@@ -279,6 +279,19 @@ class TestSystems:
             study_of(made_table().filter(pl.col("system").is_in(["a", "b"])), systems="system")
 
 
+def test_p_values_are_about_the_contexts_that_items_share() -> None:
+    """15 contexts of 8 items: with items taken as independent, an unrelated metric is marked in 42 %."""
+    contexts, rng, marked = np.repeat(np.arange(15), 8), np.random.default_rng(11), 0
+    for _ in range(60):
+        human, metric = (rng.normal(size=15)[contexts] + 0.5 * rng.normal(size=120) for _ in range(2))
+        frame = pl.DataFrame({"context": contexts.astype(str), "human": human, "metric": metric})
+        study = nlgauge.CorrelationStudy(truth="human", columns=["metric"], resamples=100, permutations=100).run(
+            frame.with_columns(id=pl.int_range(120).cast(pl.String), text=pl.lit("t"))
+        )
+        marked += study.rows[0]["pearson_p"] < 0.05
+    assert marked / 60 < 0.15
+
+
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=5, deadline=None)
 def test_the_order_of_items_does_not_matter(random: Any) -> None:
