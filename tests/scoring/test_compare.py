@@ -430,3 +430,16 @@ def test_a_few_equal_differences_exclude_nothing() -> None:
     ]
     found = nlgauge.compare(*whole)
     assert (found.ci, found.p) == ((-1.0, 1.0), 0.5)
+
+
+def test_exchanged_systems_have_the_same_p_value() -> None:
+    rng = np.random.default_rng(12)
+    one, two = made(rng.normal(size=30), "a"), made(rng.normal(0.4, 1, 30), "b")
+    for paired in (True, False):
+        assert nlgauge.compare(one, two, paired=paired).p == nlgauge.compare(two, one, paired=paired).p
+
+
+def test_contexts_that_tie_make_no_p_value_smaller() -> None:
+    found = nlgauge.compare(made([0.1] * 5 + [0.2, 0.3], "a"), made([0.1] * 5 + [0.4, 0.5], "b"))
+    assert found.smallest_p == found.p == 0.5
+    assert found.verdict == "too few contexts to tell"
