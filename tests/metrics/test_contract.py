@@ -176,6 +176,8 @@ def test_scores_go_to_json_and_values_of_sets_average_to_the_score(spec: str, ta
     if score.per_item is not None:
         assert score.per_item["id"].to_list() == table.ids.to_list()
         assert score.per_item["value"].mean() == pytest.approx(score.value)
+        least, most = score.bounds
+        assert score.per_item["value"].drop_nans().is_between(least - 1e-9, most + 1e-9).all()
 
 
 @pytest.mark.parametrize("spec", VARIANTS, indirect=True)

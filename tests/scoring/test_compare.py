@@ -15,7 +15,7 @@ import pytest
 
 import nlgauge
 from nlgauge.arrays import Array
-from nlgauge.data.tables import ResponseSets
+from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import ItemValues, RowKeys, Score
 from nlgauge.report.leaderboard import Results, leaderboard
@@ -413,3 +413,33 @@ def test_runs_are_a_source_of_error_of_their_own() -> None:
         blind += nlgauge.compare(one, two, unit="context").significant
     assert false / times <= 0.1
     assert blind / times > 0.3
+
+
+def test_a_few_equal_differences_exclude_nothing() -> None:
+    few, many = ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3] * 3)
+    for values, ends in ((few, (-1.0, 1.0)), (many, (0.25, 0.25))):
+        found = nlgauge.compare(made(values, "a"), made([one + 0.25 for one in values], "b"))
+        assert found.ci == pytest.approx(ends)
+        assert found.significant == (len(values) > 5)
+    whole = [
+        replace(
+            nlgauge.score(Items.of([text] * 2, ids=["1", "2"]), ["distinct:over=corpus,n=1"], confidence=True)[0],
+            system=text,
+        )
+        for text in ("a b c d", "a a a a")
+    ]
+    found = nlgauge.compare(*whole)
+    assert (found.ci, found.p) == ((-1.0, 1.0), 0.5)
+
+
+def test_exchanged_systems_have_the_same_p_value() -> None:
+    rng = np.random.default_rng(12)
+    one, two = made(rng.normal(size=30), "a"), made(rng.normal(0.4, 1, 30), "b")
+    for paired in (True, False):
+        assert nlgauge.compare(one, two, paired=paired).p == nlgauge.compare(two, one, paired=paired).p
+
+
+def test_contexts_that_tie_make_no_p_value_smaller() -> None:
+    found = nlgauge.compare(made([0.1] * 5 + [0.2, 0.3], "a"), made([0.1] * 5 + [0.4, 0.5], "b"))
+    assert found.smallest_p == found.p == 0.5
+    assert found.verdict == "too few contexts to tell"

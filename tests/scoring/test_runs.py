@@ -14,6 +14,7 @@ import nlgauge
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import DataError
+from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.score import Score
 from nlgauge.report.leaderboard import leaderboard, read_results
 from nlgauge.stats.units import find_units
@@ -167,3 +168,28 @@ def test_what_to_add_next_is_said_where_runs_are_known(tmp_path: Path) -> None:
     assert found["error_parts"]["add"] == "runs"
     assert found["error_parts"]["error"] == pytest.approx(found["error"], rel=0.05)
     assert "next" not in command("compare", *files, "-m", "distinct", "--runs", "", **place).out
+
+
+def test_sets_without_a_context_are_units_of_their_own(tmp_path: Path) -> None:
+    made = [{**row, "context": row["context"] if place % 3 else ""} for place, row in enumerate(rows()[::RUNS])]
+    (found,) = nlgauge.score(write(tmp_path / "a.jsonl", made), ["distinct"])
+    assert found.items is not None
+    contexts = found.items.contexts()
+    assert contexts is not None
+    assert len(np.unique(contexts)) == len(made)
+
+
+def test_one_context_is_said_or_refused_as_a_unit(tmp_path: Path) -> None:
+    made = [{**row, "context": "the only one"} for row in rows()[::RUNS]]
+    place: dict[str, Any] = {"cwd": tmp_path, "cache": tmp_path / "cache"}
+    write(tmp_path / "a.jsonl", made)
+    done = command("score", "a.jsonl", "-m", "distinct", "--confidence", **place)
+    assert "all 60 sets of 'a' have one context" in done.err
+    with raises(DataError, option="unit"):
+        nlgauge.score(str(tmp_path / "a.jsonl"), ["distinct"], confidence=True, unit="context")
+
+
+def test_an_infinite_value_of_a_column_is_refused() -> None:
+    frame = pl.DataFrame({"id": ["1", "2", "3"], "text": ["a", "b", "c"], "rated": [1.0, float("inf"), 2.0]})
+    with raises(DataError, column="rated", option="column"):
+        nlgauge.score(frame, [ColumnMetric(column="rated")])

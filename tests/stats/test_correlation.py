@@ -182,6 +182,15 @@ def sample(rng: np.random.Generator, size: int) -> tuple[Any, Any]:
     return rng.normal(size=size) + 1.5 * labels, labels
 
 
+@pytest.mark.parametrize("kind", ["pearson", "spearman", "kendall"])
+def test_perfect_order_has_an_interval_with_width(kind: Kind) -> None:
+    items = np.arange(10.0)
+    for sign in (1, -1):
+        ((low, high),) = bootstrap_intervals(sign * items[None], items, kind, resamples=100)
+        assert sorted(np.abs([low, high])) == pytest.approx([0.44, 1.0], abs=0.01)
+        assert np.sign([low, high]).tolist() == [sign, sign]
+
+
 def test_values_that_cannot_be_compared_are_refused() -> None:
     one, two, three = np.array([1.0]), np.array([1.0, 2]), np.array([1.0, 2, 3])
     with pytest.raises(DataError, match="two rows"):

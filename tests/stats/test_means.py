@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlgauge.arrays import Array
-from nlgauge.stats.means import Estimate, mean_interval, mean_of
+from nlgauge.stats.means import Estimate, mean_interval, mean_of, share_interval
 from nlgauge.stats.units import Units
 
 TIMES = 1500
@@ -79,6 +79,17 @@ def test_a_share_that_is_always_one_has_an_interval_with_width() -> None:
 def test_equal_values_that_are_no_shares_show_no_error() -> None:
     assert mean_interval(np.full(20, 0.3), 0.95) is None
     assert mean_interval(np.array([0.3]), 0.95) is None
+
+
+def test_intervals_lie_within_what_is_possible() -> None:
+    """Values at an end of what is possible are shares on that scale; those of no scale's end are none."""
+    found = mean_interval(np.array([1.0] * 9 + [0.5]), 0.95, bounds=(0.0, 1.0))
+    assert found is not None
+    assert found[1] == 1.0
+    lacking = share_interval(np.zeros(20), 0.95)[1]
+    assert mean_interval(np.zeros(20), 0.95, bounds=(0.0, 100.0)) == pytest.approx((0.0, 100 * lacking))
+    assert mean_interval(np.full(20, -1.0), 0.95, bounds=(-1.0, 0.0)) == pytest.approx((-1.0, lacking - 1))
+    assert mean_interval(np.ones(20), 0.95, bounds=(1.0, np.inf)) is None
 
 
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=20), st.randoms())

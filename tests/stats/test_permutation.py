@@ -72,6 +72,17 @@ def test_a_p_value_has_no_floor_that_a_family_could_reach() -> None:
     assert 0 < unpaired_permutation(one, two) < 1e-12
 
 
+@pytest.mark.parametrize("least", [1.0, 1e-3, 1e-9, 1e-17])
+def test_units_that_all_agree_have_nearly_the_smallest_p_value(least: float) -> None:
+    """However small one of them is: near its largest possible sum, the usual approximation of a tail fails."""
+    units = np.sort(0.1 + 0.001 * np.random.default_rng(5).random(40))
+    units[0] *= least
+    assert 2.0**-39 <= paired_permutation(np.zeros(40), units) < 3 * 2.0**-39
+    at, beyond = sign_tails(np.stack([units, units]), units.sum() * np.array([1.0, 1.01]))
+    assert at < 3 * 2.0**-39
+    assert beyond == 0.0
+
+
 def test_the_unpaired_test_equals_trying_every_partition() -> None:
     one, two = np.array([1.0, 2.5, 3.0, 3.5]), np.array([2.0, 4.0, 6.0, 7.0, 7.5])
     both = np.concatenate([one, two])

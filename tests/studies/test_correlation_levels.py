@@ -137,6 +137,12 @@ class TestWithin:
         assert (row["n"], row["contexts"]) == (120, 30)
         assert row["pearson_ci"][0] < row["pearson"] < row["pearson_ci"][1]
 
+    def test_its_interval_is_within_what_is_possible(self) -> None:
+        first = pl.col("context") == "context 0"
+        frame = made_table(12).with_columns(good=pl.when(first).then("good").otherwise("human"))
+        row = found(study_of(frame, within="context"), "good", level="within")
+        assert 0.9 < row["pearson"] < row["pearson_ci"][1] == 1.0
+
     def test_differences_between_contexts_do_not_count(self) -> None:
         frame = made_table().with_columns(shift=pl.col("context").str.strip_prefix("context ").cast(pl.Float64) * 10)
         shifted = frame.with_columns(pl.col("good") + pl.col("shift"))
@@ -271,6 +277,19 @@ class TestSystems:
     def test_fewer_than_three_are_refused(self) -> None:
         with raises(DataError, file="", column="system"):
             study_of(made_table().filter(pl.col("system").is_in(["a", "b"])), systems="system")
+
+
+def test_p_values_are_about_the_contexts_that_items_share() -> None:
+    """15 contexts of 8 items: with items taken as independent, an unrelated metric is marked in 42 %."""
+    contexts, rng, marked = np.repeat(np.arange(15), 8), np.random.default_rng(11), 0
+    for _ in range(60):
+        human, metric = (rng.normal(size=15)[contexts] + 0.5 * rng.normal(size=120) for _ in range(2))
+        frame = pl.DataFrame({"context": contexts.astype(str), "human": human, "metric": metric})
+        study = nlgauge.CorrelationStudy(truth="human", columns=["metric"], resamples=100, permutations=100).run(
+            frame.with_columns(id=pl.int_range(120).cast(pl.String), text=pl.lit("t"))
+        )
+        marked += study.rows[0]["pearson_p"] < 0.05
+    assert marked / 60 < 0.15
 
 
 @given(st.randoms(use_true_random=False))

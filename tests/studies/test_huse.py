@@ -84,6 +84,15 @@ def test_quality_and_diversity_are_told_apart() -> None:
     assert narrow["huse_d"] < 0.3
 
 
+def test_texts_that_are_all_distinguished_have_intervals_with_width() -> None:
+    ways: tuple[Ways, ...] = ("errors", "items", "halves")
+    for way in ways:
+        row = Huse(way=way, unit="set").run(judged(80, quality=100, diversity=0)).rows[0]
+        assert (row["huse"], row["huse_q"], row["huse_d"]) == (0, 0, 1)
+        assert row["huse_ci"] == row["huse_q_ci"] == pytest.approx([0, 0.09], abs=0.01)
+        assert row["huse_d_ci"] == pytest.approx([0.91, 1.09], abs=0.01)
+
+
 def test_token_logprobs_and_lengths_come_from_lists_and_texts() -> None:
     frame = judged()
     tokens = frame.with_columns(token_logprobs=pl.concat_list(pl.col("logp") / 2, pl.col("logp") / 2)).drop("logp")

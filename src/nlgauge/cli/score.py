@@ -267,11 +267,15 @@ def say_unmeasured(unmeasured: Sequence[Unmeasured]) -> None:
 
 def warn_about(scores: Sequence[Score]) -> None:
     """Say which scores leave sets out, and which intervals may not hold what they say."""
-    from nlgauge.metrics.score import is_skewed
+    from nlgauge.metrics.score import has_one_context, is_skewed
     from nlgauge.scoring.sizes import size_notes
 
     for note in size_notes(scores):
         say(note)
+    for system, sets in {one.system: one.n for one in scores if has_one_context(one)}.items():
+        say(
+            f"warning: all {sets} sets of '{system}' have one context; intervals and tests are about that context alone"
+        )
     for one in scores:
         if one.ci is not None and is_skewed(one):
             say(

@@ -58,16 +58,15 @@ class Metric(Configured, ABC):
 
     `name` is what users type, `paper` where it is defined. A class says its `level`, `aspect` and `direction`, as class
     variables or, where they depend on options, as properties. `costly` metrics are always worth caching. `example`
-    shows how to call a metric that is of no use with its defaults. `bounds` are the least and the largest possible
-    value. A metric that `needs_references` compares every text with references of its own. One that does not depend on
-    size (`depends_on_size`) has the same expectation with any number of responses per set, or of texts in a corpus.
+    shows how to call a metric that is of no use with its defaults. A metric that `needs_references` compares every text
+    with references of its own. One that does not depend on size (`depends_on_size`) has the same expectation with any
+    number of responses per set, or of texts in a corpus.
     """
 
     paper: ClassVar[str]
     costly: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
     example: ClassVar[str] = ""
-    bounds: ClassVar[Bounds] = EVERYWHERE
 
     @property
     @abstractmethod
@@ -91,6 +90,11 @@ class Metric(Configured, ABC):
     def needs(self) -> int:
         """The smallest number of responses per set."""
         return 1
+
+    @property
+    def bounds(self) -> Bounds:
+        """The least and the largest possible value."""
+        return EVERYWHERE
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -274,13 +278,17 @@ class SetMetric(Metric):
             raise DataError(f"{self.name} has no value on any of the {len(whole)} sets")
         facts, ci = {}, None
         if interval is not None and len(defined) > 1:
-            from nlgauge.stats.means import interval_name, mean_interval, within
+            from nlgauge.stats.means import interval_name, mean_interval
             from nlgauge.stats.units import find_units
 
             units = find_units(stats.items.contexts(), stats.items.runs(), interval.unit)[~np.isnan(whole)]
-            ci = within(mean_interval(defined, interval.level, units), self.bounds)
+            ci = mean_interval(defined, interval.level, units, self.bounds)
             if ci is not None:
-                facts = {"ci": f"{interval.level:g}", "by": interval_name(defined, units), "unit": units.name}
+                facts = {
+                    "ci": f"{interval.level:g}",
+                    "by": interval_name(defined, units, self.bounds),
+                    "unit": units.name,
+                }
         return self.make_score(
             _mean_of(defined),
             len(defined),

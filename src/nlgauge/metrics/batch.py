@@ -133,13 +133,18 @@ class Batch:
 
     @cached_property
     def rows(self) -> RowKeys:
-        """Ids, and hashes of contexts and runs: which values belong together, and which are independent."""
-        frame = self.sets.frame
-        keys = {
-            name: _hashes(frame[name].cast(pl.String).fill_null("")) if name in frame.columns else None
-            for name in ("context", "runs")
-        }
-        return RowKeys(self.sets.ids, keys["context"], keys["runs"], self.sets.sizes)
+        """Ids, and hashes of contexts and runs: which values belong together, and which are independent.
+
+        A set without a context is by itself.
+        """
+        frame, ids = self.sets.frame, self.sets.ids.cast(pl.String)
+        contexts = runs = None
+        if "context" in frame.columns:
+            known = frame["context"].cast(pl.String).fill_null("")
+            contexts = _hashes(pl.select(pl.when(known != "").then(known).otherwise("set " + ids)).to_series())
+        if "runs" in frame.columns:
+            runs = _hashes(frame["runs"].cast(pl.String).fill_null(""))
+        return RowKeys(self.sets.ids, contexts, runs, self.sets.sizes)
 
     def subsets(self, size: int) -> Iterator[tuple[Batch, Array]]:
         """Subsets of so many responses of each set as sets of their own, with the row of the set that each is from."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.data.roles import numbers_in
+from nlgauge.errors import DataError
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import Direction, Level
@@ -38,4 +41,10 @@ class ColumnMetric(SetMetric):
 
     def per_set(self, batch: Batch) -> Array:
         """The column as numbers."""
-        return numbers_in(batch.sets.frame, self.column, option="column")
+        found = numbers_in(batch.sets.frame, self.column, option="column")
+        if len(infinite := np.flatnonzero(np.isinf(found))):
+            message = (
+                f"set '{batch.sets.ids[int(infinite[0])]}' has {found[infinite[0]]}; expected a finite number or none"
+            )
+            raise DataError(message, column=self.column, option="column")
+        return found

@@ -177,6 +177,12 @@ class Score:
         }
 
 
+def has_one_context(score: Score) -> bool:
+    """Whether several sets with an interval have one context."""
+    contexts = None if score.items is None or score.ci is None else score.items.contexts()
+    return contexts is not None and len(contexts) > 1 == len(np.unique(contexts))
+
+
 def is_skewed(score: Score) -> bool:
     """Whether the values of sets are too skewed for so few units, those of the score's interval."""
     from nlgauge.stats.inference import Unit
@@ -189,7 +195,7 @@ def is_skewed(score: Score) -> bool:
     defined = ~np.isnan(values)
     used: Unit = next((unit for unit in get_args(Unit) if unit == score.signature.facts.get("unit")), "auto")
     units = find_units(score.items.contexts(), score.items.runs(), used)[defined]
-    return not is_share(values[defined]) and abs(mean_of(values[defined], units).skewness) > TOO_SKEWED
+    return not is_share(values[defined], score.bounds) and abs(mean_of(values[defined], units).skewness) > TOO_SKEWED
 
 
 def _finite(value: float) -> float | None:

@@ -20,6 +20,7 @@ from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
 from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores, corrected
+from nlgauge.scoring.pairing import OTHER_WAY
 from nlgauge.scoring.sizes import size_notes
 from nlgauge.signature import Signature
 from nlgauge.stats.clusters import cluster
@@ -320,7 +321,10 @@ def _ranked(dataset: str, scores: list[Score], how: Comparing, notes: list[str])
     else:
         pairs = list(combinations(range(len(ordered)), 2))
         p = np.ones((len(ordered), len(ordered)))
-        made = corrected([compare_scores(ordered[i], ordered[j], how) for i, j in pairs], how)
+        try:
+            made = corrected([compare_scores(ordered[i], ordered[j], how) for i, j in pairs], how)
+        except DataError as error:
+            raise DataError(error.message.removesuffix(f"; {OTHER_WAY}"), option=error.option) from error
         for (i, j), found in zip(pairs, made, strict=True):
             p[i, j] = p[j, i] = found.p_adjusted
         clusters = list(cluster(p, SIGNIFICANT))

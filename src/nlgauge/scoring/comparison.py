@@ -11,7 +11,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.configured import spread
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, argument
 from nlgauge.metrics.score import Direction, HigherIs, Level, Score
 from nlgauge.scoring.pairing import OTHER_WAY, Pairs, Side, crossed_sides, one_side, pair_values
 from nlgauge.scoring.sizes import at_different_sizes
@@ -31,11 +31,15 @@ _NOT_IN_JSON = ("evidence", "parts")
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a paired comparison adds up: the differences of each unit, and how many; units' keys are in order."""
+    """What a paired comparison adds up: the differences of each unit, and how many; units' keys are in order.
+
+    Compared with others by max-T, also the `critical` statistic of the family.
+    """
 
     keys: Array
     sums: Array
     sizes: Array
+    critical: float | None = None
 
 
 @dataclass(frozen=True)
@@ -305,9 +309,10 @@ def _compare_corpora(first: Score, second: Score, how: Comparing, paired: bool) 
             f"'{first.system}' and '{second.system}'; expected several contexts and exact counts, or a measure of sets"
         )
     if paired and not one.same_units(two):
+        not_here = f" ({argument('common', True)} is for measures of sets)" if how.common else ""
         raise DataError(
             f"'{first.system}' and '{second.system}' do not share their ids (or their contexts, where there are no "
-            f"ids); a paired test of a whole corpus needs the same in both; {OTHER_WAY}",
+            f"ids); a paired test of a whole corpus needs the same in both{not_here}; {OTHER_WAY}",
             option="paired",
         )
     if paired:
@@ -353,6 +358,9 @@ def _made(
         sides = found.p_at_most(-how.margin), found.negated().p_at_most(-how.margin)
         tests = {"equal_p": max(sides), "not_worse_p": toward_better.p_at_most(-how.margin)}
     reach = first.bounds[1] - first.bounds[0]
+    none_varies = found.error <= _ROUNDING * (abs(more["first_value"]) + abs(more["second_value"]))
+    if none_varies and more["smallest_p"] > 1 - how.level:
+        more["ci"] = (-math.inf, math.inf)
     more["ci"] = within(more["ci"], (-reach, reach))
     return Comparison(
         metric=first.name,
@@ -405,7 +413,7 @@ def corrected(comparisons: Sequence[Comparison], how: Comparing) -> list[Compari
     if family < 2:
         return list(comparisons)
     p, factors = np.array([one.p for one in comparisons]), np.ones(family)
-    adjusted, alpha = p.copy(), np.full(family, SIGNIFICANT)
+    adjusted, alpha, critical = p.copy(), np.full(family, SIGNIFICANT), np.full(family, None)
     parts = _parts(comparisons) if how.correction == "max-t" else [np.arange(family)]
     for chosen in parts if how.correction != "none" else ():
         mine = [comparisons[int(place)] for place in chosen]
@@ -416,7 +424,7 @@ def corrected(comparisons: Sequence[Comparison], how: Comparing) -> list[Compari
         else:
             found, factors[chosen] = paired_max_t(together, share * SIGNIFICANT, seed=how.seed), 1 / share
         adjusted[chosen] = np.minimum(1.0, np.maximum(found.p / share, p[chosen]))
-        alpha[chosen] = found.alpha
+        alpha[chosen], critical[chosen] = found.alpha, found.critical
     equal, not_worse = (
         _holm_of([getattr(one, name) for one in comparisons], how) for name in ("equal_p", "not_worse_p")
     )
@@ -428,6 +436,7 @@ def corrected(comparisons: Sequence[Comparison], how: Comparing) -> list[Compari
             smallest_p=min(1.0, float(factors[place]) * one.smallest_p),
             alpha=float(alpha[place]),
             family=family,
+            evidence=one.evidence and replace(one.evidence, critical=critical[place]),
             equal_p=equal[place],
             not_worse_p=not_worse[place],
             signature=_with_facts(one.signature, facts),

@@ -233,7 +233,7 @@ def _for_comparison(
     if units is None:
         found, needs = reach(*design.at()), design.needs(difference, reach)
     else:
-        found = smallest_difference(units.sums, units.sizes, alpha, power=power, seed=how.seed)
+        found = smallest_difference(units.sums, units.sizes, alpha, power=power, critical=units.critical, seed=how.seed)
         needs = design.needs(difference, lambda error, _: found * error / one.error)
         needs["contexts"] = units_needed(units.sums, units.sizes, alpha, difference, power=power, seed=how.seed)
     return replace(

@@ -40,7 +40,7 @@ def power_of(comparison: Comparison, seed: int = 12345) -> Power | None:
     if known is None:
         smallest = formula_difference(comparison.error, comparison.units - 1, alpha)
     else:
-        smallest = smallest_difference(known.sums, known.sizes, alpha, seed=seed)
+        smallest = smallest_difference(known.sums, known.sizes, alpha, critical=known.critical, seed=seed)
     if not math.isfinite(smallest):
         return None
     if comparison.difference == 0:

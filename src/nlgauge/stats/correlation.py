@@ -186,15 +186,17 @@ def bootstrap_intervals(
 def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
     """The interval of a correlation from its values in resamples: Student's t on Fisher's scale.
 
-    Percentiles cover too seldom where items are few or the truth is binary; see docs/statistics.md.
+    Percentiles cover too seldom where items are few or the truth is binary; see docs/statistics.md. Where order is
+    perfect, resamples show no error: the share of pairs in order has Wilson's interval for so many units.
     """
     from scipy.special import stdtrit
 
+    if abs(value) >= _NEARLY_ONE:
+        low, high = share_interval(np.full(units, float(value > 0)), confidence)
+        return 2 * low - 1, 2 * high - 1
     real = drawn[~np.isnan(drawn)]
     if len(real) < 2 or np.isnan(value):
         return nan, nan
-    if abs(value) >= _NEARLY_ONE:
-        return percentiles(drawn, confidence)
     moved = np.arctanh(np.clip(real, -_NEARLY_ONE, _NEARLY_ONE))
     half = float(stdtrit(max(1, units - 2), (1 + confidence) / 2)) * float(moved.std(ddof=1))
     centre = float(np.arctanh(value))
@@ -202,12 +204,7 @@ def fisher_interval(value: float, drawn: Array, units: int, confidence: float) -
 
 
 def area_interval(value: float, drawn: Array, units: int, confidence: float) -> tuple[float, float]:
-    """The interval of an area under the ROC curve, or a share of pairs won: twice that less 1 is a correlation.
-
-    Where all are won or all lost, resamples show no error: Wilson's interval for so many units.
-    """
-    if not 1 - _NEARLY_ONE < 2 * value < 1 + _NEARLY_ONE:
-        return share_interval(np.full(units, round(value)), confidence) if np.isfinite(value) else (nan, nan)
+    """The interval of an area under the ROC curve, or a share of pairs won: twice that less 1 is a correlation."""
     low, high = fisher_interval(2 * value - 1, 2 * drawn - 1, units, confidence)
     return (1 + low) / 2, (1 + high) / 2
 

@@ -31,11 +31,14 @@ def holm(p_values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Family:
-    """Corrected p-values of several tests, and for each the uncorrected p-value that would be significant alone in
-    it."""
+    """Corrected p-values of several tests, and for each the uncorrected p-value that would be significant alone in it.
+
+    Of max-T also the statistic that is significant: a sum of units over the root of their sum of squares.
+    """
 
     p: Array
     alpha: Array
+    critical: float | None = None
 
 
 def holm_family(p_values: Array, alpha: float) -> Family:
@@ -78,6 +81,6 @@ def paired_max_t(
     rows = max(1, _CELLS_AT_ONCE // scaled.shape[1])
     drawn = (block[start : start + rows] @ scaled for block in signs for start in range(0, len(block), rows))
     p, maxima = max_t(scaled.sum(axis=0), drawn, exact=exact)
-    critical = maxima[min(len(maxima) - 1, int(np.ceil((1 - alpha) * len(maxima))))]
+    critical = float(maxima[min(len(maxima) - 1, int(np.ceil((1 - alpha) * len(maxima))))])
     level = sign_tails(np.abs(differences).T, critical * norms)
-    return Family(np.where(norms > 0, p, 1.0), np.minimum(level, alpha))
+    return Family(np.where(norms > 0, p, 1.0), np.minimum(level, alpha), critical)

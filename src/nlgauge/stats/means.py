@@ -19,6 +19,7 @@ from nlgauge.stats.inference import check_level
 from nlgauge.stats.units import Units, numbered
 
 SKEWED, SHARE, CROSSED, OF_DIFFERENCES = "hall-t", "wilson", "crossed-t", "wider-of-t-and-hall-t"
+EVERYWHERE = (-math.inf, math.inf)
 # Small samples show less skewness than there is: this factor gave the best coverage over the grid of
 # docs/statistics.md.
 _SKEWNESS_FACTOR = 1.3
@@ -188,17 +189,25 @@ def _interaction(parts: Array, units: Units) -> float:
     return float(np.square(rest).sum()) / freedom * len(rest)
 
 
-def mean_interval(values: Array, level: float, units: Units = Units()) -> tuple[float, float] | None:  # noqa: B008
-    """The interval of a mean: Wilson's for shares (all values are 0 or 1), else Hall's.
+def mean_interval(
+    values: Array,
+    level: float,
+    units: Units = Units(),  # noqa: B008 - frozen
+    bounds: tuple[float, float] = EVERYWHERE,
+) -> tuple[float, float] | None:
+    """The interval of a mean of values within `bounds`: Wilson's for shares (all values are 0 or 1), else Hall's.
 
-    None for a single unit, and where all values are the same though they are no shares: nothing shows their error.
+    Values that all lie at their bounds are shares, too. None for a single unit, and where all values are the same
+    though they are no shares: nothing shows their error.
     """
     found = mean_of(values, units)
     if math.isnan(found.error):
         return None
-    if is_share(values):
-        return share_interval(values, level, units)
-    return found.interval(level) if found.error else None
+    if is_share(values, bounds):
+        least, most = ends_of_shares(bounds)
+        low, high = share_interval((values - least) / (most - least), level, units)
+        return least + low * (most - least), least + high * (most - least)
+    return within(found.interval(level), bounds) if found.error else None
 
 
 Interval = TypeVar("Interval", tuple[float, float], tuple[float, float] | None)
@@ -209,16 +218,26 @@ def within(interval: Interval, bounds: tuple[float, float]) -> Interval:
     return None if interval is None else (max(bounds[0], interval[0]), min(bounds[1], interval[1]))
 
 
-def interval_name(values: Array, units: Units = Units()) -> str:  # noqa: B008
+def interval_name(
+    values: Array,
+    units: Units = Units(),  # noqa: B008 - frozen
+    bounds: tuple[float, float] = EVERYWHERE,
+) -> str:
     """What a signature calls the interval of the mean of these values."""
-    if is_share(values):
+    if is_share(values, bounds):
         return SHARE
     return SKEWED if units.runs is None else CROSSED
 
 
-def is_share(values: Array) -> bool:
-    """Whether the mean is a share: all values are 0 or 1."""
-    return bool(np.isin(values, (0.0, 1.0)).all())
+def is_share(values: Array, bounds: tuple[float, float] = EVERYWHERE) -> bool:
+    """Whether the mean is a share: all values are 0 or 1, or at both ends of what is possible."""
+    ends = ends_of_shares(bounds)
+    return bool(np.isfinite(ends).all() and np.isin(values, ends).all())
+
+
+def ends_of_shares(bounds: tuple[float, float]) -> tuple[float, float]:
+    """What stands for 0 and 1 in a share of values within these bounds."""
+    return (0.0, 1.0) if bounds == EVERYWHERE else bounds
 
 
 def share_interval(

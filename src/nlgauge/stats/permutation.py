@@ -25,6 +25,7 @@ EXACT_UP_TO = 16
 _FEW = 20
 _CELLS_AT_ONCE = 4_000_000
 _ROUNDING = 1e-12
+_BEYOND = 1e-9
 _NEWTON_STEPS = 60
 
 
@@ -105,7 +106,8 @@ def _difference_sizes(first: Array, second: Array, groups: Array | None) -> _Dif
 def sign_tails(units: Array, totals: Array) -> Array:
     """Twice the probability that a sum with random signs reaches a total, row by row (Lugannani & Rice 1980).
 
-    The smallest unit is taken off first: half the distance between possible sums, where these lie on a grid. `units`
+    The smallest unit is taken off first: half the distance between possible sums, where these lie on a grid. Near the
+    largest sum, where the approximation fails, Chernoff's bound is smaller; beyond it, the probability is 0. `units`
     are absolute values; zeros do not count.
     """
     from scipy.special import ndtr
@@ -132,8 +134,10 @@ def sign_tails(units: Array, totals: Array) -> Array:
     safe, wide = np.where(usual, root, 1.0), np.where(usual, spread, 1.0)
     density = np.exp(-np.square(safe) / 2) / math.sqrt(2 * math.pi)
     tail = 2 * (ndtr(-safe) + density * (1 / wide - 1 / safe))
-    found: Array = np.where(usual, np.clip(tail, least, 1.0), np.where(root > 1e-6, least, 1.0))
-    return found
+    bound = np.minimum(2 * np.exp(-np.square(root) / 2), 1.0)
+    found = np.where(usual, np.clip(tail, least, np.maximum(bound, least)), np.where(root > 1e-6, least, 1.0))
+    reached: Array = np.where(totals <= units.sum(axis=1) * (1 + _BEYOND), found, 0.0)
+    return reached
 
 
 def unpaired_permutation(

@@ -27,14 +27,22 @@ _MOST = 10**9
 _ROUNDING = 1e-12
 
 
-def smallest_difference(sums: Array, sizes: Array, alpha: float, *, power: float = POWER, seed: int = 12345) -> float:
-    """The mean difference that the sign-flip test finds at level `alpha` with this power: in four of five experiments.
+def smallest_difference(
+    sums: Array,
+    sizes: Array,
+    alpha: float,
+    *,
+    power: float = POWER,
+    critical: float | None = None,
+    seed: int = 12345,
+) -> float:
+    """The mean difference that the sign-flip test finds with this power, in four of five experiments: at level `alpha`,
+    or in a family whose max-T statistic is `critical`.
 
     An experiment draws as many units from those at hand, without their mean difference. Not a number where units do not
     vary, infinite where so few units can find nothing.
     """
-    pilot = _Pilot.of(sums, sizes)
-    return pilot.smallest(len(sums), alpha, power, _EXPERIMENTS, seed)
+    return _Pilot.of(sums, sizes).smallest(len(sums), alpha, power, _EXPERIMENTS, seed, critical)
 
 
 def units_needed(
@@ -106,7 +114,9 @@ class _Pilot:
         spread = math.sqrt(float(np.square(centred).sum()) / (len(sums) - 1)) if len(sums) > 1 else 0.0
         return cls(centred, sizes, spread)
 
-    def found(self, units: int, alpha: float, experiments: int, seed: int) -> Callable[[float], Array]:
+    def found(
+        self, units: int, alpha: float, experiments: int, seed: int, critical: float | None = None
+    ) -> Callable[[float], Array]:
         """Which of so many experiments with so many units find a difference."""
         rng = np.random.default_rng(seed)
         experiments = max(100, min(experiments, _MOST_CELLS // units))
@@ -114,17 +124,21 @@ class _Pilot:
         freedom = _freedom_of_variance(self.centred)
         scale = np.sqrt(freedom / rng.chisquare(freedom, experiments))
         values, weights = self.centred[drawn] * scale[:, None], self.sizes[drawn].astype(np.float64)
-        return _critical_test(values, weights, alpha) if units >= _MANY else _exact_test(values, weights, alpha)
+        if critical is None and units < _MANY:
+            return _exact_test(values, weights, alpha)
+        return _critical_test(values, weights, alpha, critical)
 
-    def smallest(self, units: int, alpha: float, power: float, experiments: int, seed: int) -> float:
+    def smallest(
+        self, units: int, alpha: float, power: float, experiments: int, seed: int, critical: float | None = None
+    ) -> float:
         """The difference that so many units find with this power."""
         if not self.spread > 0:
             return math.nan
-        if 2.0 ** (1 - units) > alpha:
+        if critical is None and 2.0 ** (1 - units) > alpha:
             return math.inf
-        found = self.found(units, alpha, experiments, seed)
+        found = self.found(units, alpha, experiments, seed, critical)
         error = self.spread / math.sqrt(units) / float(self.sizes.mean())
-        start = formula_difference(error, units - 1, alpha, power)
+        start = formula_difference(error, units - 1, max(alpha, 2.0 ** (1 - units)), power)
         return _solve(lambda difference: float(found(difference).mean()), start, power)
 
 
@@ -162,8 +176,12 @@ def _all_tails(units: Array, totals: Array) -> Array:
     return np.concatenate([np.mean(np.abs(units[rows] @ signs) >= least[rows], axis=1) for rows in blocks])
 
 
-def _critical_test(values: Array, weights: Array, alpha: float) -> Callable[[float], Array]:
-    """The same for many units: the sum has a nearly normal distribution under flips, whose fourth cumulant is known."""
+def _critical_test(values: Array, weights: Array, alpha: float, critical: float | None) -> Callable[[float], Array]:
+    """The same from the critical value of the sum over the root of the sum of squares.
+
+    Where it is not known, and for many units, the sum has a nearly normal distribution under flips, whose fourth
+    cumulant is known.
+    """
     from scipy.special import ndtri
 
     reach = float(ndtri(1 - alpha / 2))
@@ -181,9 +199,11 @@ def _critical_test(values: Array, weights: Array, alpha: float) -> Callable[[flo
 
     def found(difference: float) -> Array:
         squares = total(2, difference)
-        cumulant = -2 * total(4, difference) / np.square(squares)
-        critical = reach + cumulant * (reach**3 - 3 * reach) / 24
-        reached: Array = np.abs(total(1, difference)) >= critical * np.sqrt(squares)
+        needed: float | Array | None = critical
+        if needed is None:
+            cumulant = -2 * total(4, difference) / np.square(squares)
+            needed = reach + cumulant * (reach**3 - 3 * reach) / 24
+        reached: Array = np.abs(total(1, difference)) >= needed * np.sqrt(squares)
         return reached
 
     return found

@@ -40,6 +40,8 @@ def find_units(contexts: Array | None, runs: Array | None, unit: Unit, what: str
     shared = contexts is not None and 1 < len(np.unique(contexts)) < len(contexts)
     if unit == "context" and contexts is None:
         raise DataError(f"{argument('unit', 'context')}, and no contexts are known: name their column", option="unit")
+    if unit == "context" and contexts is not None and len(contexts) > 1 == len(np.unique(contexts)):
+        raise DataError(f"{argument('unit', 'context')}, and there is one context; expected several", option="unit")
     if unit == "run":
         if not several_runs:
             raise DataError(f"{argument('unit', 'run')}, and there is one run; expected several", option="unit")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.metrics.base import OVER, Shares, WordingMetric, refuse
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import Direction, Score
+from nlgauge.metrics.score import Bounds, Direction, Score
 from nlgauge.stats.inference import Inference
 from nlgauge.text.sorted_texts import SortedTexts, batches
 
@@ -68,6 +69,7 @@ class Compression(WordingMetric):
     """
 
     name: ClassVar[str] = "compression"
+    bounds: ClassVar[Bounds] = (0.0, math.inf)
     direction: ClassVar[Direction] = Direction.LESS_DIVERSE
     paper: ClassVar[str] = "Shaib et al. 2024"
 

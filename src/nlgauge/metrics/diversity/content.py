@@ -17,7 +17,7 @@ from nlgauge.configured import option
 from nlgauge.metrics.base import SetStats
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.embedding import SentenceSimilarity
-from nlgauge.metrics.score import Score
+from nlgauge.metrics.score import EVERYWHERE, Bounds, Score
 from nlgauge.stats.inference import Inference
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -39,6 +39,7 @@ class Content(SentenceSimilarity):
     """
 
     name: ClassVar[str] = "content"
+    bounds: ClassVar[Bounds] = EVERYWHERE
     paper: ClassVar[str] = "NLGauge's answer to Tevet & Berant 2021, section 6.4"
 
     ridge: float = option(0.3, "Ridge penalty of the regression on the context's embeddings.")

@@ -130,6 +130,7 @@ class KMeansInertia(EmbeddingMetric, SizedMetric):
     """Mean squared distance of embeddings to the nearest of k centres (Du & Black 2019); best of ten seeded starts."""
 
     name: ClassVar[str] = "kmeans-inertia"
+    bounds: ClassVar[Bounds] = (0.0, math.inf)
     paper: ClassVar[str] = "Du & Black 2019; Tevet & Berant 2021, section 2"
 
     k: int = option(2, "Number of centres.")
@@ -158,6 +159,7 @@ class Volume(EmbeddingMetric, SizedMetric):
     """Volume that a set's embeddings take up: the geometric mean of their standard deviations along the axes."""
 
     name: ClassVar[str] = "volume"
+    bounds: ClassVar[Bounds] = (0.0, math.inf)
     paper: ClassVar[str] = "Lai et al. 2020; Tevet & Berant 2021, section 2"
 
     def of_vectors(self, vectors: Array) -> float:

@@ -17,7 +17,7 @@ from nlgauge.configured import option
 from nlgauge.errors import OptionError, UnknownName
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import Direction
+from nlgauge.metrics.score import EVERYWHERE, Bounds, Direction
 
 Similarity = Callable[[str, str], float]
 
@@ -64,6 +64,11 @@ class PairReduction(SetMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.function()
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of minus a share; a similarity of the user's own may have any."""
+        return (-1.0, 0.0) if self.similarity == "jaccard" else EVERYWHERE
 
     @property
     def cacheable(self) -> bool:

@@ -16,7 +16,7 @@ from nlgauge.configured import option
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.embedding import EmbeddingMetric, unit
-from nlgauge.metrics.score import Direction, Level
+from nlgauge.metrics.score import Bounds, Direction, Level
 from nlgauge.text.words import sentences
 
 
@@ -33,6 +33,7 @@ class Perplexity(SetMetric):
     """
 
     name: ClassVar[str] = "ppl"
+    bounds: ClassVar[Bounds] = (-math.inf, -1.0)
     level: ClassVar[Level] = "item"
     aspect: ClassVar[str] = "fluency"
     direction: ClassVar[Direction] = Direction.BETTER
@@ -84,6 +85,7 @@ class Relatedness(EmbeddingMetric):
     """
 
     name: ClassVar[str] = "relatedness"
+    bounds: ClassVar[Bounds] = (-1.0, 1.0)
     level: ClassVar[Level] = "item"
     aspect: ClassVar[str] = "fluency"
     direction: ClassVar[Direction] = Direction.BETTER

@@ -19,7 +19,7 @@ from nlgauge.engine.cache import file_with_hash, split_hash
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.base import SetMetric, SetStats, refuse
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import Direction, Level, Score
+from nlgauge.metrics.score import Bounds, Direction, Level, Score
 from nlgauge.stats.inference import Inference
 
 if TYPE_CHECKING:
@@ -89,6 +89,12 @@ class LlmJudge(SetMetric):
     def needs(self) -> int:
         """A set of two for questions about sets."""
         return 1 if self.level == "item" else 2
+
+    @property
+    def bounds(self) -> Bounds:
+        """The ends of the scale; of a choice, those of a share."""
+        asked = self._asked
+        return (0.0, 1.0) if asked.kind == "choice" else (float(asked.answers[0]), float(asked.answers[-1]))
 
     @property
     def direction(self) -> Direction:

@@ -15,7 +15,7 @@ from nlgauge.metrics.base import SetMetric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.embedding import LONG
 from nlgauge.metrics.reference.references import best_of_references, of_references
-from nlgauge.metrics.score import Direction, Level
+from nlgauge.metrics.score import Bounds, Direction, Level
 
 if TYPE_CHECKING:
     from nlgauge.models.encoders.ruber_model import RuberModel
@@ -59,6 +59,7 @@ class Union(TrainedMetric):
     """
 
     name: ClassVar[str] = "union"
+    bounds: ClassVar[Bounds] = (0.0, 1.0)
     aspect: ClassVar[str] = "fluency"
     paper: ClassVar[str] = "Guan & Huang 2020; OpenMEVA, section 4.1, Table 3"
     example: ClassVar[str] = "union:model=FOLDER"
@@ -97,6 +98,11 @@ class Ruber(TrainedMetric):
     part: Literal["hybrid", "referenced", "unreferenced"] = option("hybrid", "One part of RUBER, or both blended.")
     blend: Literal["mean", "min", "max"] = option("mean", "With part=hybrid: how the two parts become one.")
     long: Literal["cut"] = option("cut", LONG)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of a cosine or, where both parts are placed on their ranges, of a probability."""
+        return (-1.0, 1.0) if self.part == "referenced" else (0.0, 1.0)
 
     def relevant_options(self) -> Mapping[str, Any]:
         """The blend only where there is one."""

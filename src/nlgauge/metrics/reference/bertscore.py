@@ -23,6 +23,7 @@ from nlgauge.metrics.reference.contextual import (
     vectors_of_texts,
 )
 from nlgauge.metrics.reference.references import TextAndReference
+from nlgauge.metrics.score import Bounds
 from nlgauge.models.encoders.embedder import TokenVectors, load_embedder
 
 _SIMILARITIES_AT_ONCE = 1 << 24
@@ -91,6 +92,7 @@ class BertScoreDiversity(EncoderDiversity):
     """
 
     name: ClassVar[str] = "bertscore-div"
+    bounds: ClassVar[Bounds] = (-1.0, 1.0)
     depends_on_size: ClassVar[bool] = False
     paper: ClassVar[str] = "Tevet & Berant 2021, sections 5 and 6.2; Zhang et al. 2020, section 3"
 
@@ -120,6 +122,7 @@ class BertScore(ContextualMetric):
     """
 
     name: ClassVar[str] = "bertscore"
+    share_bounds: ClassVar[Bounds] = (-1.0, 1.0)
     paper: ClassVar[str] = "Zhang et al. 2020, section 3; OpenMEVA, section 4.1 and Table 11"
     numbers_per_pair: ClassVar[int] = len(Match._fields)
 

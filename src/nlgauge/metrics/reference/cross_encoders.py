@@ -16,7 +16,7 @@ from nlgauge.errors import ModelError
 from nlgauge.metrics.base import Metric, SetMetric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.reference.references import ReferencePairMetric, TextAndReference
-from nlgauge.metrics.score import Direction
+from nlgauge.metrics.score import EVERYWHERE, Bounds, Direction
 
 _LONG = "A pair beyond the model's window loses tokens from the end of the longer text."
 
@@ -89,6 +89,7 @@ class Bleurt(CrossEncoderMetric, ReferencePairMetric):
     """
 
     name: ClassVar[str] = "bleurt"
+    share_bounds: ClassVar[Bounds] = EVERYWHERE
     paper: ClassVar[str] = "Sellam et al. 2020, section 4; OpenMEVA, Table 11"
     example: ClassVar[str] = "bleurt:model=FOLDER"
 

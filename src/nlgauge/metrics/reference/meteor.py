@@ -25,7 +25,6 @@ from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.ngram import TOKENIZER
 from nlgauge.metrics.reference.references import PooledReferenceMetric, ReferenceMetric
-from nlgauge.metrics.score import Bounds
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
 _PROTOCOL = re.compile(r"[\r\n]+|\|{3,}")
@@ -43,7 +42,6 @@ class Meteor(PooledReferenceMetric):
     """
 
     name: ClassVar[str] = "meteor"
-    bounds: ClassVar[Bounds] = (0.0, 100.0)
     paper: ClassVar[str] = "Denkowski & Lavie 2014; RUQ, section 3.1 and Tables 1, 4 and 6"
     costly: ClassVar[bool] = True
 

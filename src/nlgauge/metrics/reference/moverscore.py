@@ -21,6 +21,7 @@ from nlgauge.metrics.base import refuse
 from nlgauge.metrics.diversity.embedding import unit
 from nlgauge.metrics.reference.contextual import ContextualMetric, TokenTexts, WeighedTokens, longest_of, token_texts
 from nlgauge.metrics.reference.references import TextAndReference
+from nlgauge.metrics.score import Bounds
 from nlgauge.models.encoders.embedder import TokenVectors
 from nlgauge.stats.kernels.transport import least_cost
 
@@ -70,6 +71,7 @@ class MoverScore(ContextualMetric):
     """
 
     name: ClassVar[str] = "moverscore"
+    share_bounds: ClassVar[Bounds] = (-math.inf, 1.0)
     paper: ClassVar[str] = "Zhao et al. 2019, section 3.1; OpenMEVA, Table 11"
 
     n: Literal[1, 2] = option(1, "Order of the n-grams that are moved.")

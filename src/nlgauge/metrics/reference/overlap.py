@@ -14,7 +14,6 @@ from nlgauge.metrics.base import refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.ngram import TokenOptions
 from nlgauge.metrics.reference.references import PooledReferenceMetric, ReferenceMetric, best_of_references
-from nlgauge.metrics.score import Bounds
 from nlgauge.text.reference_kernels import clipped_matches, closest_lengths, common_subsequences
 from nlgauge.text.tokens import Tokenizer
 
@@ -33,7 +32,6 @@ class Bleu(TokenOptions, PooledReferenceMetric):
     """
 
     name: ClassVar[str] = "bleu"
-    bounds: ClassVar[Bounds] = (0.0, 100.0)
     paper: ClassVar[str] = "Papineni et al. 2002; RUQ, section A.2, Tables 4 and 6"
 
     n: int = option(4, "Highest n-gram order; all orders have the same weight.")
@@ -127,7 +125,6 @@ class RougeL(TokenOptions, ReferenceMetric):
     """
 
     name: ClassVar[str] = "rouge-l"
-    bounds: ClassVar[Bounds] = (0.0, 100.0)
     paper: ClassVar[str] = "Lin 2004; RUQ, section A.2, Tables 4 and 6"
 
     variant: Literal["nlg-eval", "rouge-score"] = option("nlg-eval", "Which program's definition and tokens.")

@@ -15,7 +15,7 @@ from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.metrics.base import PooledMetric, SetMetric
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
-from nlgauge.metrics.score import Direction, Level, Score
+from nlgauge.metrics.score import Bounds, Direction, Level, Score
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.jackknife import LeftOut, added_keys, jackknife_interval
 from nlgauge.stats.means import within
@@ -35,7 +35,15 @@ class ReferenceMetric(SetMetric):
     direction: ClassVar[Direction] = Direction.BETTER
     needs_references: ClassVar[bool] = True
 
+    share_bounds: ClassVar[Bounds] = (0.0, 1.0)
+
     scale: Literal[100, 1] = option(100, SCALE)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Those of shares of 1, scaled."""
+        least, most = self.share_bounds
+        return self.scale * least, self.scale * most
 
     @property
     def level(self) -> Level:

@@ -16,6 +16,7 @@ from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.embedding import LONG, EncoderMetric, check_encoder, unit
 from nlgauge.metrics.diversity.ngram import CASE, TokenOptions
 from nlgauge.metrics.reference.references import ReferenceMetric, best_of_references, of_references
+from nlgauge.metrics.score import Bounds
 from nlgauge.models.encoders.word_vectors import is_word_vectors, load_word_vectors, word_vectors_identity
 from nlgauge.text.reference_kernels import extreme_vectors, greedy_matches, summed_vectors
 from nlgauge.text.tokens import canonical_tokenizer
@@ -113,6 +114,7 @@ class EmbeddingAverage(WordVectorMetric):
     """
 
     name: ClassVar[str] = "embed-average"
+    share_bounds: ClassVar[Bounds] = (-1.0, 1.0)
     paper: ClassVar[str] = "Forgues et al. 2014; Liu et al. 2016; RUQ, section A.2, Tables 5 and 7"
 
     def of_pairs(self, ids: Array, texts: Array, sets: Array, vectors: Array) -> Array:
@@ -130,6 +132,7 @@ class VectorExtrema(WordVectorMetric):
     """
 
     name: ClassVar[str] = "vector-extrema"
+    share_bounds: ClassVar[Bounds] = (-1.0, 1.0)
     paper: ClassVar[str] = "Forgues et al. 2014; Liu et al. 2016; RUQ, section A.2, Tables 5 and 7"
 
     def of_pairs(self, ids: Array, texts: Array, sets: Array, vectors: Array) -> Array:
@@ -146,6 +149,7 @@ class GreedyMatching(WordVectorMetric):
     """
 
     name: ClassVar[str] = "greedy"
+    share_bounds: ClassVar[Bounds] = (-1.0, 1.0)
     paper: ClassVar[str] = "Rus & Lintean 2012; Liu et al. 2016; RUQ, section A.2, Tables 5 and 7"
 
     def of_pairs(self, ids: Array, texts: Array, sets: Array, vectors: Array) -> Array:
@@ -168,6 +172,7 @@ class SentenceCosine(EncoderMetric, ReferenceMetric):
     """
 
     name: ClassVar[str] = "sent-cos"
+    share_bounds: ClassVar[Bounds] = (-1.0, 1.0)
     paper: ClassVar[str] = "RUQ, section A.2, Tables 5 and 7 (SkipThought); Reimers & Gurevych 2019"
 
     long: Literal["cut"] = option("cut", LONG)

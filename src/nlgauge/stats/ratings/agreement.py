@@ -14,6 +14,7 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.stats.correlation import correlation, resample_weights
 from nlgauge.stats.inference import check_level
+from nlgauge.stats.means import within
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 
@@ -61,7 +62,7 @@ def alpha_interval(
     blocks = resample_weights(ratings.shape[1], resamples, seed)
     drawn = np.concatenate([_weighted_alpha(values, counts, weights, level) for weights in blocks])
     alpha = float(_weighted_alpha(values, counts, np.ones((1, ratings.shape[1])), level)[0])
-    return agreement_interval(alpha, drawn, np.array(fewer), ratings.shape[1], confidence)
+    return within(agreement_interval(alpha, drawn, np.array(fewer), ratings.shape[1], confidence), (-1.0, 1.0))
 
 
 def agreement_interval(

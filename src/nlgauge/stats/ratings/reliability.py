@@ -15,6 +15,7 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, OptionError
 from nlgauge.stats.correlation import resample_weights
 from nlgauge.stats.inference import check_level
+from nlgauge.stats.means import within
 from nlgauge.stats.ratings.agreement import (
     agreement_interval,
     jackknife_error,
@@ -94,7 +95,8 @@ def fleiss_kappa(
     table = rating_table(ratings)
     parts = () if fixed_raters or np.isnan(table).any() else without_parts(table, seed)
     fewer = np.array([_kappa_or_nan(part) for part in parts])
-    return Kappa(found, agreement_interval(found, drawn, fewer, items, confidence), each, items, left_out)
+    ends = within(agreement_interval(found, drawn, fewer, items, confidence), (-1 / (each - 1), 1.0))
+    return Kappa(found, ends, each, items, left_out)
 
 
 def _kappa_or_nan(ratings: Array) -> float:

@@ -14,7 +14,8 @@ from nlgauge.errors import DataError
 from nlgauge.stats.correlation import percentiles
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.kernels.neighbours import Draw, LeaveOneOut, resample_errors, resample_halves, resample_items
-from nlgauge.stats.means import within
+from nlgauge.stats.means import share_interval, within
+from nlgauge.stats.units import Units
 from nlgauge.studies.base import pair
 from nlgauge.studies.huse.data import HuseData
 from nlgauge.studies.huse.options import HuseStudy
@@ -59,20 +60,26 @@ def huse_intervals(
     if using.resample_raters:
         draws = _with_raters(data, features, groups, using)
         draws += np.array([2 * one.error for one in found])[:, None] - draws.mean(axis=1, keepdims=True)
-        return _ends(draws, using.level), f"raters-and-halves-of-{units}"
+        return _ends(draws, found, groups, using.level), f"raters-and-halves-of-{units}"
     drawn: dict[str, Any] = {"groups": groups, "resamples": using.resamples, "seed": using.seed}
     if way == "errors":
         draws = resample_errors(found, **drawn)
     else:
         resample = resample_halves if way == "halves" else resample_items
         draws = resample([features, features[:, 1:]], data.is_model, k=using.k, ties=using.ties, **drawn)
-    return _ends(draws, using.level), f"{way}-of-{units}"
+    return _ends(draws, found, groups, using.level), f"{way}-of-{units}"
 
 
-def _ends(draws: Array, level: float) -> list[list[float] | None]:
+def _ends(draws: Array, found: Sequence[LeaveOneOut], groups: Array | None, level: float) -> list[list[float] | None]:
+    """Percentiles; where draws are all the same, twice the interval of the share of errors."""
     both, alone = draws
     scores = (both, _SCORES), (alone, _SCORES), (1 + both - alone, _OF_DIVERSITY)
-    return [pair(within(percentiles(values, level), bounds)) for values, bounds in scores]
+    shares = [share_interval(one.wrong.astype(np.float64), level, Units(groups)) for one in found]
+    (low, high), (least, most) = ((2 * ends[0], 2 * ends[1]) for ends in shares)
+    without_width = (low, high), (least, most), (1 + low - most, 1 + high - least)
+    ends = [percentiles(values, level) for values, _ in scores]
+    ends = [other if one[0] == one[1] else one for one, other in zip(ends, without_width, strict=True)]
+    return [pair(within(one, bounds)) for one, (_, bounds) in zip(ends, scores, strict=True)]
 
 
 def _with_raters(data: HuseData, features: Array, groups: Array | None, using: HuseInference) -> Array:

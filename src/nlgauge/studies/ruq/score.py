@@ -124,7 +124,7 @@ class Ruq(Intervals, RuqOptions, Study):
             }
             if len(won):
                 units = Units(numbered(np.array(split.prompts)[known]), name="context") if repeated else Units()
-                ci = mean_interval(won, self.level, units)
+                ci = mean_interval(won, self.level, units, (0.0, 1.0))
                 row |= {"ruq": float(won.mean()), "ruq_ci": pair(ci)}
                 row["reference_score"] = finite(reference[known].mean())
                 row["generic_score"] = finite(rival[known].mean())

@@ -157,7 +157,7 @@ class CorrelationStudy(MetricTests, MetricOptions, Study):
         notes = notes_about(tasks, self.unit)
         units = units_fact(tasks, self.unit)
         if units["unit"] != "set":
-            notes.append("p-values (†, ‡) take items as independent, also where they share contexts; intervals do not")
+            notes.append("intervals and p-values (†, ‡) are about contexts, which items share")
         for task in tasks:
             levels = task.numbers(self.truth, "truth")
             if np.ptp(levels) == 0:
@@ -298,7 +298,7 @@ def _row(part: _Part, one: Measured, groups: Array | None, using: Inference) -> 
     resampled = len(values) >= FEWEST_FOR_INTERVAL and (mine is None or len(np.unique(mine)) > 1)
     for kind in KINDS:
         found = correlation_test(values, truth, kind)
-        row |= {kind: finite(found.value), f"{kind}_p": finite(found.p)}
+        row |= {kind: finite(found.value), f"{kind}_p": finite(found.p) if mine is None else None}
         if resampled:
             interval = correlation_interval(values, truth, kind, using, mine)
             row[f"{kind}_ci"] = interval

@@ -90,7 +90,7 @@ def within_row(
         each = np.array(found[kind])
         row[kind] = float(np.sort(each).mean())
         if count >= FEWEST:
-            row[f"{kind}_ci"] = pair(mean_interval(each, using.level))
+            row[f"{kind}_ci"] = pair(mean_interval(each, using.level, bounds=(-1.0, 1.0)))
     sizes = np.unique(contexts.astype(np.str_), return_counts=True)[1]
     if sizes.max(initial=0) > 1 and int((sizes**2).sum()) <= MOST_FOR_PAIRS**2:
         pairs = calibrate_ties(values, truth, contexts)
