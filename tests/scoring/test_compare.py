@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -17,10 +17,13 @@ import nlgauge
 from nlgauge.arrays import Array
 from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, OptionError
-from nlgauge.metrics.score import ItemValues, RowKeys, Score
+from nlgauge.metrics.base import SetMetric
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.score import Direction, ItemValues, RowKeys, Score
 from nlgauge.report.leaderboard import Results, leaderboard
 from nlgauge.report.tables import choose_format, comparison_sheet, render, score_sheet
 from nlgauge.scoring.comparison import Comparison, compare_scores, corrected
+from nlgauge.scoring.scoring import score_data
 from nlgauge.stats.inference import Comparing
 from tests import helpers
 from tests.errors import raises
@@ -443,3 +446,31 @@ def test_contexts_that_tie_make_no_p_value_smaller() -> None:
     found = nlgauge.compare(made([0.1] * 5 + [0.2, 0.3], "a"), made([0.1] * 5 + [0.4, 0.5], "b"))
     assert found.smallest_p == found.p == 0.5
     assert found.verdict == "too few contexts to tell"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Busy(SetMetric):
+    """A costly metric that says when it works."""
+
+    name: ClassVar[str] = "busy"
+    paper: ClassVar[str] = ""
+    aspect: ClassVar[str] = "columns"
+    direction: ClassVar[Direction] = Direction.MORE_DIVERSE
+    costly: ClassVar[bool] = True
+
+    def per_set(self, batch: Batch) -> Array:
+        raise RuntimeError("it works")
+
+
+def test_systems_that_cannot_be_paired_are_refused_before_costly_metrics_work(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        lines = [f'{{"id": "{name}{i}", "context": "{name} {i}", "responses": ["a", "b"]}}\n' for i in range(9)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    with raises(DataError, option="paired"):
+        score_data(files, [Busy()], pairing=Comparing())
+    for pairing in (None, Comparing(common=True)):
+        chosen = files if pairing is None else [files[0], tmp_path / "three.jsonl"]
+        (tmp_path / "three.jsonl").write_text("".join((tmp_path / "one.jsonl").read_text().splitlines(True)[:5]))
+        with pytest.raises(RuntimeError, match="it works"):
+            score_data(chosen, [Busy()], pairing=pairing)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError
 from nlgauge.stats.families import holm, max_t, paired_max_t
-from nlgauge.stats.permutation import paired_permutation, sign_tails, unpaired_permutation
+from nlgauge.stats.permutation import label_permutation, paired_permutation, sign_tails, unpaired_permutation
 
 numbers = st.lists(st.integers(-50, 50), min_size=2, max_size=9)
 TIMES = 400
@@ -161,3 +161,15 @@ def test_a_thousand_huge_differences_are_all_found() -> None:
     assert (paired_max_t(differences, resamples=1000).p < 0.05).all()
     plain = np.array([paired_permutation(np.zeros(30), column, resamples=500) for column in differences.T])
     assert (holm(plain) < 0.05).all()
+
+
+def test_an_effect_that_is_zero_on_average_over_stories_is_no_effect() -> None:
+    """Each story has an effect of its own, so that its texts cannot be exchanged one by one."""
+    stories, labels = np.repeat(np.arange(20), 6), np.tile([1.0, 1, 0, 0, 0, 0], 20)
+    below = 0
+    for seed in range(TIMES):
+        rng = np.random.default_rng(seed)
+        values = (labels * 2 - 1) * rng.normal(size=20)[stories] + 0.3 * rng.normal(size=120)
+        below += label_permutation(values, labels, groups=stories, resamples=300, seed=seed) < 0.05
+    assert below / TIMES < 0.06 + SLACK
+    assert label_permutation(4 * labels + values, labels, groups=stories, resamples=300, seed=1) < 0.05

@@ -200,9 +200,16 @@ def score(
         compared = compare and (len(files) > 1 or job.sources[0].has_systems)
         how = measuring.inference if wanted or compared else None
         sizing = measuring.inference if compare or measuring.inference.at else OWN
-        scores = score_data(
-            job.sources, job.metrics, inference=how, sizing=sizing, alone=wanted, running=measuring.running
-        )
+        with _pointing_at_scores("paired"):
+            scores = score_data(
+                job.sources,
+                job.metrics,
+                inference=how,
+                sizing=sizing,
+                alone=wanted,
+                pairing=measuring.inference if compare and outcome.paired else None,
+                running=measuring.running,
+            )
     warn_about(scores)
     comparisons = _comparisons(scores, measuring.inference, outcome.paired) if compare else []
     if per_item is not None:
@@ -218,9 +225,19 @@ def _comparisons(scores: list[Score], inference: Comparing, paired: bool) -> lis
 
     if len({one.system for one in scores}) < 2:
         return []
-    try:
+    with _pointing_at_scores():
         return compare_systems(scores, inference, paired=paired)
+
+
+@contextmanager
+def _pointing_at_scores(option: str | None = None) -> Iterator[None]:
+    """Where systems cannot be compared, say how to have their scores; only in errors about the `option`, if there is
+    one."""
+    try:
+        yield
     except DataError as error:
+        if option not in (None, error.option):
+            raise
         raise DataError(
             f"{error.message}; {named('compare', False)} prints the scores alone", option=error.option
         ) from error
@@ -246,7 +263,10 @@ def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outc
     form = outcome.check(output, files)
     with measuring.begun(files, fail_if=outcome.fail_if) as job:
         how = measuring.inference
-        scores = score_data(job.sources, job.metrics, inference=how, sizing=how, running=measuring.running)
+        pairing = how if outcome.paired else None
+        scores = score_data(
+            job.sources, job.metrics, inference=how, sizing=how, pairing=pairing, running=measuring.running
+        )
     warn_about(scores)
     systems = list(dict.fromkeys(one.system for one in scores))
     if len(systems) < 2:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, argument
-from nlgauge.metrics.score import ItemValues, Score
+from nlgauge.metrics.base import SetMetric
+from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.score import Direction, ItemValues, Score
 from nlgauge.stats.inference import Comparing
 from nlgauge.stats.units import Units, find_units, numbered
 
@@ -39,6 +43,28 @@ class Side:
 
     values: Array
     units: Units
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered(SetMetric):
+    """1 for every set: what systems have answered, which is known before anything costly is measured."""
+
+    name: ClassVar[str] = "answered"
+    paper: ClassVar[str] = ""
+    aspect: ClassVar[str] = "columns"
+    direction: ClassVar[Direction] = Direction.MORE_DIVERSE
+
+    def per_set(self, batch: Batch) -> Array:
+        """Ones."""
+        return np.ones(len(batch))
+
+
+def check_pairs(scores: Iterable[Score], how: Comparing) -> None:
+    """Refuse systems that cannot be paired with the first, as their comparison would."""
+    first, *others = scores
+    for other in others:
+        if crossed_sides(first, other, how) is None:
+            pair_values(first, other, how)
 
 
 def one_side(score: Score, how: Comparing) -> Side:

@@ -31,8 +31,9 @@ from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Score
 from nlgauge.models.runtime import Machine
 from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, collect_table, merge
+from nlgauge.scoring.pairing import Answered, check_pairs
 from nlgauge.scoring.sizes import Collected, collect_at_size
-from nlgauge.stats.inference import OWN, Inference, Sizing
+from nlgauge.stats.inference import OWN, Comparing, Inference, Sizing
 
 _WORTH_PROCESSES = 512 << 20
 _CORES_FOR_THREADS = 4
@@ -72,11 +73,13 @@ def score_data(
     inference: Inference | None = None,
     sizing: Sizing = OWN,
     alone: bool = True,
+    pairing: Comparing | None = None,
     running: Running | None = None,
 ) -> list[Score]:
     """As `score`, with options in groups; intervals are made where there is an `inference`.
 
-    With `alone=False`, they are made only where several systems are found.
+    With `alone=False`, they are made only where several systems are found. With `pairing`, systems that cannot be paired
+    so are refused before costly metrics work.
     """
     named = _distinct_metrics(metrics)
     how = running or Running(progress=False)
@@ -85,6 +88,10 @@ def score_data(
         given = inputs_of(data, reading or Reading(), named)
         scratch = stack.enter_context(scratch_folder(how.memory_bytes))
         collector = _Collector(given, inference is not None, how, scratch, stack)
+        if pairing is not None and any(metric.costly for metric in named) and collector.can_read_again:
+            answered = Answered()
+            found = collector((answered,), "answered")
+            check_pairs([replace(answered.finish(*one.stats), system=one.name) for one in found], pairing)
         made, systems = collect_at_size(collector, named, sizing)
         wanted = inference if alone or len(systems) > 1 else None
         return [
@@ -109,10 +116,15 @@ class _Collector:
         self._given, self._grouped, self._running, self._scratch = given, grouped, running, scratch
         self._stack = stack
 
+    @property
+    def can_read_again(self) -> bool:
+        """Whether nothing is read from standard input."""
+        return isinstance(self._given, ResponseSets | Items) or all(one.path != STDIN for one in self._given)
+
     def __call__(self, metrics: tuple[Metric, ...], name: str = "", bins: Sequence[Bins] = ()) -> list[Collected]:
         """What each system comes to; a further round has a `name`, and `bins` of the contexts of each source."""
         given, running, grouped = self._given, self._running, self._grouped
-        if name and not isinstance(given, ResponseSets | Items) and any(source.path == STDIN for source in given):
+        if name and not self.can_read_again:
             raise OptionError(
                 "systems on standard input have different sizes, and it can be read only once; expected a file, or "
                 f"{argument('size', 'own')}",

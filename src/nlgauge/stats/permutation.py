@@ -187,21 +187,35 @@ def unpaired_permutation(
 def label_permutation(
     values: Array, labels: Array, *, groups: Array | None = None, resamples: int = 1000, seed: int = 12345
 ) -> float:
-    """Two-sided p-value of the correlation of values with two classes, from `permuted_labels` of units."""
-    numbers = None if groups is None else numbered(groups)
-    order = np.lexsort((labels, values) if numbers is None else (labels, values, numbers))
-    high = np.asarray(labels)[order] == np.max(labels)
-    drawn = permuted_labels(high, None if numbers is None else numbers[order], resamples, seed)
+    """Two-sided p-value of the correlation of values with two classes when labels are assigned to units at random.
+
+    A unit is a value or, with `groups`, all values with one label of theirs. Groups that have both classes exchange
+    them as a whole, which turns the sign of their contrast: an effect that differs from group to group and is 0 on
+    average is no effect. Groups of one class exchange it with each other.
+    """
+    rng = np.random.default_rng(seed)
+    numbers = np.arange(len(values)) if groups is None else numbered(groups)
+    order = np.lexsort((labels, values, numbers) if groups is not None else (labels, values))
+    numbers = np.arange(len(values)) if groups is None else numbers[order]
+    high = (np.asarray(labels)[order] == np.max(labels)).astype(np.float64)
     centred = np.asarray(values, dtype=np.float64)[order]
     centred = centred - centred.mean()
+    sizes, totals = np.bincount(numbers), np.bincount(numbers, weights=centred)
+    shares = np.bincount(numbers, weights=high) / sizes
+    contrasts = np.bincount(numbers, weights=(high - shares[numbers]) * centred)
+    whole = (shares == 0) | (shares == 1)
 
-    def sizes(rows: Array) -> Array:
-        count = rows.sum(axis=1)
-        scale = np.sqrt(np.maximum(count * (rows.shape[1] - count), 1))
-        found: Array = np.abs(rows.astype(np.float64) @ centred) / scale
+    def statistic(of_groups: Array, signs: Array) -> Array:
+        count = of_groups @ sizes
+        scale = np.sqrt(np.maximum(count * (len(centred) - count), 1))
+        found: Array = np.abs(of_groups @ totals + signs @ contrasts) / scale
         return found
 
-    return float((np.count_nonzero(sizes(drawn) >= sizes(high[None]) * (1 - _ROUNDING)) + 1) / (resamples + 1))
+    drawn = np.tile(shares, (resamples, 1))
+    drawn[:, whole] = rng.permuted(drawn[:, whole], axis=1)
+    signs = 2.0 * rng.integers(0, 2, drawn.shape) - 1.0
+    observed = statistic(shares[None], np.ones((1, len(shares)))) * (1 - _ROUNDING)
+    return float((np.count_nonzero(statistic(drawn, signs) >= observed) + 1) / (resamples + 1))
 
 
 def permuted_labels(high: Array, groups: Array | None, resamples: int, seed: int) -> Array:
