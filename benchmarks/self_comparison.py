@@ -23,7 +23,7 @@ from nlgauge.engine.progress import progress_bar
 from nlgauge.report.card.measuring import default_metrics, measure
 from nlgauge.report.card.summary import is_significant
 from nlgauge.report.card.texts import read_texts
-from nlgauge.scoring.comparison import SIGNIFICANT
+from nlgauge.scoring.compared import SIGNIFICANT
 from nlgauge.stats.inference import Comparing
 
 

@@ -30,7 +30,7 @@ from nlgauge.metrics.registry import register_metric as register_metric
 from nlgauge.metrics.score import Score as Score
 from nlgauge.models.runtime import Machine as Machine
 from nlgauge.report.writing import report as report
-from nlgauge.scoring.comparison import Comparison as Comparison
+from nlgauge.scoring.compared import Comparison as Comparison
 from nlgauge.scoring.comparison import compare as compare
 from nlgauge.scoring.comparison import compare_all as compare_all
 from nlgauge.scoring.scoring import score as score

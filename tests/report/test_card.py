@@ -21,7 +21,7 @@ from nlgauge.report.card.summary import summarise
 from nlgauge.report.card.texts import clipped, visible
 from nlgauge.report.printing import print_page
 from nlgauge.report.results import read_result
-from nlgauge.scoring.comparison import Comparison, Evidence
+from nlgauge.scoring.compared import Comparison, Evidence
 from nlgauge.scoring.power import power_of
 from nlgauge.stats.permutation import sign_tails
 from nlgauge.studies.base import Result

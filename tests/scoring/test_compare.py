@@ -22,7 +22,8 @@ from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import Direction, ItemValues, RowKeys, Score
 from nlgauge.report.leaderboard import Results, leaderboard
 from nlgauge.report.tables import choose_format, comparison_sheet, render, score_sheet
-from nlgauge.scoring.comparison import Comparison, compare_scores, corrected
+from nlgauge.scoring.compared import Comparison
+from nlgauge.scoring.comparison import compare_scores, corrected
 from nlgauge.scoring.scoring import score_data
 from nlgauge.stats.inference import Comparing
 from tests import helpers

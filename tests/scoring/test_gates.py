@@ -17,7 +17,8 @@ from nlgauge.errors import DataError, NLGaugeError, OptionError, UnknownName
 from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import ItemValues, RowKeys, Score, is_skewed
-from nlgauge.scoring.comparison import Comparison, compare_all
+from nlgauge.scoring.compared import Comparison
+from nlgauge.scoring.comparison import compare_all
 from nlgauge.scoring.gates import Gate, read_gates
 from nlgauge.signature import Signature
 from tests import helpers

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nlgauge.metrics.registry import Unmeasured
     from nlgauge.metrics.score import Score
     from nlgauge.report.tables import Sheet
-    from nlgauge.scoring.comparison import Comparison
+    from nlgauge.scoring.compared import Comparison
     from nlgauge.scoring.gates import Gate
 
 WHAT_FILES = (

@@ -19,7 +19,8 @@ from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, stamped
-from nlgauge.scoring.comparison import SIGNIFICANT, compare_scores, corrected
+from nlgauge.scoring.compared import SIGNIFICANT
+from nlgauge.scoring.comparison import compare_scores, corrected
 from nlgauge.scoring.pairing import OTHER_WAY
 from nlgauge.scoring.sizes import size_notes
 from nlgauge.signature import Signature

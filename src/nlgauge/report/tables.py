@@ -18,7 +18,7 @@ from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
 from nlgauge.schema import stamped
-from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.compared import Comparison
 from nlgauge.scoring.power import parts_of, what_next
 from nlgauge.stats.jackknife import LeftOut
 

@@ -13,7 +13,8 @@ import numpy as np
 from nlgauge.data.tables import Ratings
 from nlgauge.errors import DataError
 from nlgauge.metrics.score import Score
-from nlgauge.scoring.comparison import SIGNIFICANT, Comparison, compare_systems
+from nlgauge.scoring.compared import SIGNIFICANT, Comparison
+from nlgauge.scoring.comparison import compare_systems
 from nlgauge.scoring.pairing import Side, one_side, shared_sides
 from nlgauge.stats.components import ErrorParts, error_parts
 from nlgauge.stats.inference import Comparing

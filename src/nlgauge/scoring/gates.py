@@ -11,7 +11,7 @@ from typing import Any
 
 from nlgauge.errors import DataError, OptionError, UnknownName, argument
 from nlgauge.metrics.score import Score
-from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.compared import Comparison
 
 _TESTS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,

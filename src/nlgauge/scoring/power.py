@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlgauge.metrics.score import Score
-from nlgauge.scoring.comparison import SIGNIFICANT, Comparison
+from nlgauge.scoring.compared import SIGNIFICANT, Comparison
 from nlgauge.stats.components import ErrorParts, error_parts
 from nlgauge.stats.power import POWER, formula_difference, smallest_difference
 from nlgauge.stats.units import find_units

@@ -78,8 +78,8 @@ def score_data(
 ) -> list[Score]:
     """As `score`, with options in groups; intervals are made where there is an `inference`.
 
-    With `alone=False`, they are made only where several systems are found. With `pairing`, systems that cannot be paired
-    so are refused before costly metrics work.
+    With `alone=False`, they are made only where several systems are found. With `pairing`, systems that cannot be
+    paired so are refused before costly metrics work.
     """
     named = _distinct_metrics(metrics)
     how = running or Running(progress=False)

@@ -18,7 +18,7 @@ from nlgauge.report.card.texts import SystemFacts, Texts, facts_of
 from nlgauge.report.evidence import Evidence, evidence_for
 from nlgauge.report.results import StudyTable
 from nlgauge.report.tables import unique_names
-from nlgauge.scoring.comparison import Comparison
+from nlgauge.scoring.compared import Comparison
 from nlgauge.scoring.power import Power, power_of
 from nlgauge.stats.inference import Comparing
 from nlgauge.studies.base import Result as StudyResult

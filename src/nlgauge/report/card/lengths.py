@@ -9,7 +9,7 @@ import polars as pl
 
 from nlgauge.data.tables import Items
 from nlgauge.report.card.texts import Texts, lengths_by_context
-from nlgauge.scoring.comparison import SIGNIFICANT
+from nlgauge.scoring.compared import SIGNIFICANT
 from nlgauge.stats.permutation import paired_permutation
 from nlgauge.studies.base import Result
 from nlgauge.studies.diversity.length_bias import NOTABLE_CHANGE, LengthBias

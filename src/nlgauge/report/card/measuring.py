@@ -13,7 +13,8 @@ from nlgauge.metrics.score import Score
 from nlgauge.report.card.contents import Missing, Run
 from nlgauge.report.card.texts import Read
 from nlgauge.report.results import StudyTable
-from nlgauge.scoring.comparison import Comparison, compare_scores, corrected
+from nlgauge.scoring.compared import Comparison
+from nlgauge.scoring.comparison import compare_scores, corrected
 from nlgauge.scoring.scoring import score_data
 from nlgauge.stats.inference import Comparing
 

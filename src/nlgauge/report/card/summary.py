@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from nlgauge.report.card.questions import Question, questions_about
-from nlgauge.scoring.comparison import SIGNIFICANT, Comparison
+from nlgauge.scoring.compared import SIGNIFICANT, Comparison
 
 
 @dataclass(frozen=True)
