@@ -93,8 +93,7 @@ def serve(
     `base_url` is the address by which raters reach the site if there is a proxy. Port 0 means any free port.
     Several servers may share a database; each is one process, since a SQLite file has one writer anyway.
     """
-    import uvicorn
-
+    from nlgauge.annotate.connections import Connections, limited_server
     from nlgauge.annotate.pages.app import AppSettings, create_app
 
     with opened_store(database) as store, _listening(host, port) as listener:
@@ -103,15 +102,16 @@ def serve(
         address = base_url or f"http://{named}:{listener.getsockname()[1]}"
         for line in _welcome(store, address):
             say(line)
-        config = uvicorn.Config(
+        server = limited_server(
             app,
+            Connections(),
             log_level=log_level,
             server_header=False,
             proxy_headers=bool(base_url),
             timeout_graceful_shutdown=_GRACEFUL_SECONDS,
         )
         with _quiet_signals():
-            asyncio.run(_run(uvicorn.Server(config), listener))
+            asyncio.run(_run(server, listener))
         say("stopped; every answer that was acknowledged is in the database")
 
 
