@@ -97,10 +97,11 @@ def serve(
     from nlgauge.annotate.pages.app import AppSettings, create_app
 
     with opened_store(database) as store, _listening(host, port) as listener:
-        app = create_app(store, AppSettings(secret_file=secret_file(database), base_url=base_url))
+        settings = AppSettings(secret_file=secret_file(database), base_url=base_url)
+        app = create_app(store, settings)
         named = f"[{host}]" if ":" in host else host
         address = base_url or f"http://{named}:{listener.getsockname()[1]}"
-        for line in _welcome(store, address):
+        for line in _welcome(store, address, settings.key()):
             say(line)
         server = limited_server(
             app,
@@ -123,7 +124,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     await server.serve(sockets=[listener])
 
 
-def _welcome(store: Store, address: str) -> Iterator[str]:
+def _welcome(store: Store, address: str, secret: str) -> Iterator[str]:
     from nlgauge.annotate.pages.security import allows
 
     yield f"for researchers: {address.rstrip('/')}/"
@@ -134,7 +135,7 @@ def _welcome(store: Store, address: str) -> Iterator[str]:
                 yield f"for raters of '{study.name}': make links with `{links}`"
             for platform in PLATFORMS:
                 if platform != "direct" and allows(study, platform):
-                    entrance = entrance_address(address, study.name, platform)
+                    entrance = entrance_address(address, study.name, platform, secret)
                     yield f"for raters of '{study.name}' from {platform}: {entrance}"
 
 
