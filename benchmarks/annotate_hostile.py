@@ -31,7 +31,6 @@ from nlgauge.annotate.settings import StudySettings
 from nlgauge.data.human.forms import load_form
 
 STUDY = "load"
-DESCRIPTORS = 1024
 BEGINNINGS = (
     b"GET /login HTTP/1.1\r\nHost: site\r\nX-Slow: ",
     b"",
@@ -74,7 +73,8 @@ class Slow:
                 writer.write(beginning)
                 while not reader.at_eof():
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(reader.read(1000), 1)
+                        async with asyncio.timeout(1):
+                            await reader.read(1000)
                     writer.write(b"x" if beginning else b"")
                 self.closed += 1
             except OSError:
@@ -124,7 +124,9 @@ async def invent(server: Server, path: str, count: int) -> Counter[int]:
     return statuses
 
 
-def run(database: str, folder: Path, *, raters: int, slow: int, seconds: float, invented: int) -> list[str]:
+def run(
+    database: str, folder: Path, *, raters: int, slow: int, seconds: float, invented: int, descriptors: int
+) -> list[str]:
     """One run, printed; what was wrong."""
     settings = StudySettings(raters=3, completion_code="C0DE")
     with opened_store(database, must_exist=False) as store:
@@ -133,7 +135,7 @@ def run(database: str, folder: Path, *, raters: int, slow: int, seconds: float, 
     tokens = [sign_link(secret, STUDY) for _ in range(raters)]
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    server = Server(database, folder, free_ports(1)[0], descriptors=DESCRIPTORS)
+    server = Server(database, folder, free_ports(1)[0], descriptors=descriptors)
     path = urlsplit(entrance_address("http://site", STUDY, "prolific", secret)).path
     wrong: list[str] = []
     try:
@@ -183,6 +185,7 @@ def main() -> int:
     parser.add_argument("--raters", type=int, default=50)
     parser.add_argument("--slow", type=int, default=2000, help="connections that never complete a request")
     parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--descriptors", type=int, default=1024, help="files that the server may have open")
     parser.add_argument("--invented", type=int, default=1000, help="ids that no platform knows")
     options = vars(parser.parse_args())
     kind = options.pop("database")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from socket import socket
@@ -168,13 +169,18 @@ def limited_server(app: Any, limits: Connections, **options: Any) -> Server:
 class ShortLog(logging.StreamHandler[TextIO]):
     """A log of so many records per minute, the next of which says how many were left out; long ones are cut."""
 
-    def __init__(self, most: int = _RECORDS_PER_MINUTE, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        most: int = _RECORDS_PER_MINUTE,
+        stream: TextIO | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(stream)
-        self.most, self.minute, self.seen = most, 0, 0
+        self.most, self.now, self.minute, self.seen = most, now, 0, 0
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, if there is space for it."""
-        minute, seen = int(time.monotonic() // 60), self.seen
+        minute, seen = int(self.now() // 60), self.seen
         if minute != self.minute:
             self.minute, self.seen = minute, 0
             if seen > self.most:
