@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.signing import Link, RaterSession, read_secret, sign, sign_link
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import Item, Unit
 from nlgauge.data.human.forms import Form, load_form
 from nlgauge.errors import OptionError
@@ -416,6 +417,68 @@ def test_brute_force_is_slowed_down_and_the_right_password_waits_too(site: Annot
     assert int(waiting.headers["retry-after"]) >= 1
     site.clock.time += 3600
     assert browser.post("/login", data={**hidden, "name": "ada", "password": PASSWORD}).url.path == "/studies"
+
+
+def test_failures_of_others_do_not_keep_a_known_browser_out(site: Annotation) -> None:
+    site.store.set_password("ada", PASSWORD)
+    mine, other = log_in(site), site.browser()
+
+    def tries(browser: TestClient, password: str) -> int:
+        hidden = controls(browser.get("/login")).hidden
+        fields = {**hidden, "name": "ada", "password": password}
+        return browser.post("/login", data=fields, follow_redirects=False).status_code
+
+    assert [tries(other, f"wrong {number}") for number in range(8)][-1] == 429
+    other.cookies.set("known", mine.cookies["researcher"])
+    assert tries(other, PASSWORD) == 429
+    mine.cookies.delete("researcher")
+    assert tries(mine, PASSWORD) == 303
+    site.store.set_password("bob", PASSWORD)
+    hidden = controls(mine.get("/login")).hidden
+    as_bob = {**hidden, "name": "bob", "password": PASSWORD}
+    for _ in range(12):
+        other.post("/login", data={**controls(other.get("/login")).hidden, "name": "bob", "password": "wrong"})
+    assert mine.post("/login", data=as_bob).status_code == 429
+
+
+def test_an_id_of_a_platform_belongs_to_the_browser_that_came_first(site: Annotation, every_widget: Form) -> None:
+    study = new_study(site, every_widget, three_items("a"), three_items("b"), completion_code="C0DE")
+    address = entrance("prolific", "PROLIFIC_PID=p1&STUDY_ID=s&SESSION_ID=x")
+    mine, thief = site.browser(), site.browser()
+    first, stolen = begin(mine, address), begin(thief, address)
+    assert (stolen.status_code, "in another browser" in stolen.text) == (403, True)
+    assert begin(mine, address.replace("SESSION_ID=x", "SESSION_ID=y")).url.path == first.url.path
+    assert len(site.store.snapshot(study).raters) == 1
+
+
+def test_the_address_of_an_entrance_cannot_be_guessed(site: Annotation, every_widget: Form) -> None:
+    new_study(site, every_widget, three_items(), completion_code="C0DE", post_back_url=POST_BACK)
+    new_study(site, every_widget, three_items(), name="second", completion_code="C0DE")
+    people, browser = "PROLIFIC_PID=p1&STUDY_ID=s&SESSION_ID=x", site.browser()
+    right = entrance("prolific", people)
+    key = right.partition("?")[0].rpartition("/")[2]
+    assert browser.get(right).status_code == 200
+    for wrong in (
+        "/s/first/prolific",
+        "/s/first/prolific/",
+        "/s/first/prolific/x",
+        f"/s/second/prolific/{key}",
+        f"/s/first/mturk/{key}",
+    ):
+        assert browser.get(f"{wrong}?{people}&workerId=W&assignmentId=A&hitId=H").status_code == 404, wrong
+
+
+def test_those_who_come_too_many_at_once_or_uninvited_are_told_so(site: Annotation, every_widget: Form) -> None:
+    settings = StudySettings(raters=1, completion_code="C0DE", joins_per_minute=2)
+    site.store.create_study("first", every_widget, [three_items()], settings, ids=["p1", "p2", "p3"])
+
+    def come(name: str) -> Response:
+        return begin(site.browser(), entrance("prolific", f"PROLIFIC_PID={name}&STUDY_ID=s&SESSION_ID=x"))
+
+    assert [come(name).status_code for name in ("p1", "p2", "p3", "p4")] == [200, 200, 429, 403]
+    assert "open this page again in a minute" in come("p3").text
+    site.clock.time += 61
+    assert come("p3").status_code == 200
 
 
 def test_the_login_does_not_tell_whether_a_name_exists(site: Annotation) -> None:
