@@ -1,7 +1,7 @@
 """Writes requirements/tested.txt: the versions with which the suite passed, as constraints for pip.
 
-Run it with the Python of the environment in which the suite passed (`make tested` does both). `--check` compares the file
-with what pyproject.toml and the Makefile ask for; a test does the same.
+Run it with the Python of the environment in which the suite passed (`make tested` does both). `--check` compares the
+file with what pyproject.toml and the Makefile ask for; a test does the same.
 """
 
 from __future__ import annotations
