@@ -19,6 +19,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 LARGEST_HEADERS = 16 * 1024
+_PART = 4096
 REQUEST_SECONDS = 20.0
 _ANSWER_SECONDS = 300.0
 _MOST_CONNECTIONS = 1000
@@ -105,10 +106,10 @@ class Connection(H11Protocol):
         """Read a part at a time, so that the limit on headers holds however much arrives at once."""
         if self.group is not None and not self.group[0]:
             self._wait(has_begun=True)
-        for start in range(0, len(data), LARGEST_HEADERS):
+        for start in range(0, len(data), _PART):
             if self.transport.is_closing():
                 return
-            super().data_received(data[start : start + LARGEST_HEADERS])
+            super().data_received(data[start : start + _PART])
         if self.group is not None and not self._is_incomplete:
             self._connections.move(self, None)
             self._start_timer(_ANSWER_SECONDS)
