@@ -219,7 +219,7 @@ def pilot(site: Site) -> Site:
         "new", "pilot", "--form", "abs-hds", "--data", "sets.jsonl", "--raters", "2", "--pay", "0.20",
         "--rule", "min-time:seconds=50", "--rule", "duplicate-text:words=3,across=false",
     )  # fmt: skip
-    rules = "min-time:seconds=50; duplicate-text:words=3,across=false"
+    rules = "min-time:seconds=50.0; duplicate-text:words=3,across=false"
     assert told == (
         "study 'pilot': 6 units, 2 ratings each; next: nlgauge annotate serve\n"
         f"quality rules: {rules}; `nlgauge annotate rules` explains them\n"
