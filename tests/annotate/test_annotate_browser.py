@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from scipy.stats import spearmanr
 
 from nlgauge.annotate.database.records import Study
+from nlgauge.annotate.pages.signing import entrance_address
 from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import make_units
 from nlgauge.cli.main import app
@@ -28,6 +29,7 @@ from tests.annotate.browser import (
     CASES,
     HONEST,
     HOSTILE,
+    SECRET,
     SETS,
     TEXTS,
     THREE,
@@ -441,7 +443,7 @@ def test_hostile_texts_are_shown_as_texts(sqlite_site: Site, tmp_path: Path) -> 
         go(page, "Log in")
         assert page.get_by_label("Name").input_value() == HOSTILE[2]
         people = {"PROLIFIC_PID": HOSTILE[0], "STUDY_ID": HOSTILE[1], "SESSION_ID": HOSTILE[2]}
-        page.goto(f"/s/from elsewhere/prolific?{urlencode(people)}")
+        page.goto(f"{entrance_address('', 'from elsewhere', 'prolific', SECRET)}?{urlencode(people)}")
         assert page.get_by_role("heading", name="Not understood").is_visible()
 
 

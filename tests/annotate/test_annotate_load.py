@@ -20,7 +20,7 @@ from nlgauge.annotate.database.records import Lease, Rater, Study
 from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.security import allows
-from nlgauge.annotate.pages.signing import sign_link
+from nlgauge.annotate.pages.signing import entrance_address, sign_link
 from nlgauge.annotate.settings import StudySettings
 from nlgauge.errors import OptionError
 from tests.annotate.fixtures import opened
@@ -135,7 +135,7 @@ def test_a_study_takes_raters_from_its_platforms_only(tmp_path: Path) -> None:
         assert [allows(study, one) for one in ("direct", "mturk", "prolific")] == [False, False, True]
         browser = browser_of(store)
         assert browser.get(f"/r/{sign_link(SECRET, study.name)}").status_code == 404
-        address = "/s/first/prolific?PROLIFIC_PID=a&STUDY_ID=b&SESSION_ID=c"
+        address = entrance_address("", "first", "prolific", SECRET) + "?PROLIFIC_PID=a&STUDY_ID=b&SESSION_ID=c"
         assert browser.get(address).status_code == 200
         assert store.study("first").settings.platforms == ("prolific",)
     for wrong in ((), ("elsewhere",)):

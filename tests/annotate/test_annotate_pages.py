@@ -23,8 +23,8 @@ from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.rendering import shown, word_spans
 from nlgauge.annotate.pages.researcher import Boards
-from nlgauge.annotate.pages.signing import sign_link
-from nlgauge.annotate.settings import StudySettings
+from nlgauge.annotate.pages.signing import entrance_address, sign_link
+from nlgauge.annotate.settings import Platform, StudySettings
 from nlgauge.annotate.units import Item, Kind, Unit, order_for
 from nlgauge.data.human.forms import Form, form_names, load_form
 
@@ -81,6 +81,11 @@ min = 3
 max = 40
 export = false
 """
+
+
+def entrance(platform: Platform, query: str = "", study: str = "first") -> str:
+    """The path of a platform's entrance, as the platform was given it."""
+    return entrance_address("", study, platform, SECRET) + (f"?{query}" if query else "")
 
 
 class Clock:
@@ -453,27 +458,27 @@ def test_known_answers_are_not_given_away_to_those_who_miss_them(site: Annotatio
 def test_mturk_shows_a_preview_then_posts_back_to_mturk_alone(site: Annotation, every_widget: Form) -> None:
     study = new_study(site, every_widget, three_items("a"), three_items("b"), post_back_url=POST_BACK)
     browser = site.browser()
-    preview = browser.get("/s/first/mturk", params={"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H1"})
+    preview = browser.get(entrance("mturk"), params={"assignmentId": "ASSIGNMENT_ID_NOT_AVAILABLE", "hitId": "H1"})
     assert "This is a preview" in preview.text
     assert "/begin" not in preview.text
-    entrance = "/s/first/mturk?workerId=W1&assignmentId=A1&hitId=H1"
-    page = begin(browser, entrance)
+    address = entrance("mturk", "workerId=W1&assignmentId=A1&hitId=H1")
+    page = begin(browser, address)
     assert "frame-ancestors https://worker.mturk.com" in page.headers["content-security-policy"]
     page = answer_everything(browser, page)
     assert f'action="{POST_BACK}"' in page.text
     assert 'name="assignmentId" value="A1"' in page.text
     assert "form-action 'self' https://workersandbox.mturk.com;" in page.headers["content-security-policy"]
-    assert f'action="{POST_BACK}"' in begin(browser, entrance).text
-    assert "data-api" in begin(browser, entrance.replace("A1", "A2")).text
+    assert f'action="{POST_BACK}"' in begin(browser, address).text
+    assert "data-api" in begin(browser, address.replace("A1", "A2")).text
     rater = site.store.snapshot(study).raters[0]
-    assert (rater.platform, rater.platform_data) == ("mturk", {"assignmentId": "A2", "hitId": "H1"})
+    assert (rater.platform, set(rater.platform_data)) == ("mturk", {"assignmentId", "hitId", "browser"})
 
 
 def test_mturk_work_is_not_handed_in_where_nothing_was_left_to_do(site: Annotation, every_widget: Form) -> None:
     new_study(site, every_widget, three_items(), post_back_url=POST_BACK)
-    browser, entrance = site.browser(), "/s/first/mturk?workerId=W1&assignmentId=A1&hitId=H1"
-    assert POST_BACK in answer_everything(browser, begin(browser, entrance)).text
-    second = begin(browser, entrance.replace("A1", "A2"))
+    browser, address = site.browser(), entrance("mturk", "workerId=W1&assignmentId=A1&hitId=H1")
+    assert POST_BACK in answer_everything(browser, begin(browser, address)).text
+    second = begin(browser, address.replace("A1", "A2"))
     assert "Please return this task" in second.text
     assert POST_BACK not in second.text
 
@@ -482,7 +487,7 @@ def test_prolific_raters_get_their_code_and_a_way_back(site: Annotation) -> None
     form = load_form("abs-hds")
     new_study(site, form, unit_for(form), completion_code="C0DE")
     browser = site.browser()
-    page = begin(browser, "/s/first/prolific?PROLIFIC_PID=p1&STUDY_ID=s1&SESSION_ID=x1")
+    page = begin(browser, entrance("prolific", "PROLIFIC_PID=p1&STUDY_ID=s1&SESSION_ID=x1"))
     page = answer_everything(browser, page)
     assert "https://app.prolific.com/submissions/complete?cc=C0DE" in controls(page).links
 
@@ -493,16 +498,16 @@ def test_platform_parameters_count_only_where_the_study_takes_the_platform(
     new_study(site, every_widget, three_items())
     new_study(site, every_widget, three_items(), name="evil", post_back_url="https://mturk.com.example.org/x")
     browser = site.browser()
-    assert browser.get("/s/first/mturk?workerId=W&assignmentId=A&hitId=H").status_code == 404
-    assert browser.get("/s/evil/mturk?workerId=W&assignmentId=A&hitId=H").status_code == 404
-    assert browser.get("/s/first/prolific?PROLIFIC_PID=p&STUDY_ID=s&SESSION_ID=x").status_code == 404
-    assert browser.get("/s/none/mturk").status_code == 404
+    assert browser.get(entrance("mturk", "workerId=W&assignmentId=A&hitId=H")).status_code == 404
+    assert browser.get(entrance("mturk", "workerId=W&assignmentId=A&hitId=H", "evil")).status_code == 404
+    assert browser.get(entrance("prolific", "PROLIFIC_PID=p&STUDY_ID=s&SESSION_ID=x")).status_code == 404
+    assert browser.get(entrance("mturk", study="none")).status_code == 404
 
 
 def test_a_platform_without_its_parameters_is_told_so(site: Annotation, every_widget: Form) -> None:
     new_study(site, every_widget, three_items(), name="with / and ü", post_back_url=POST_BACK)
     browser = site.browser()
-    page = browser.get("/s/with%20%2F%20and%20%C3%BC/mturk?assignmentId=A1&workerId=a%0d%0ab&hitId=H")
+    page = browser.get(entrance("mturk", "assignmentId=A1&workerId=a%0d%0ab&hitId=H", "with / and ü"))
     assert (page.status_code, "Found no workerId" in page.text) == (400, True)
 
 

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages.app import AppSettings, create_app
 from nlgauge.annotate.pages.signing import Link, RaterSession, read_secret, sign, sign_link
+from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import Item, Unit
 from nlgauge.data.human.forms import Form, load_form
 from nlgauge.errors import OptionError
@@ -28,6 +29,7 @@ from tests.annotate.test_annotate_pages import (
     Annotation,
     begin,
     controls,
+    entrance,
     every_widget,
     finished_study,
     log_in,
@@ -133,7 +135,7 @@ def test_a_replayed_link_is_refused_in_another_browser_and_works_in_its_own(
 def test_an_entrance_cannot_be_made_up_by_a_rater(site: Annotation, every_widget: Form) -> None:
     study = new_study(site, every_widget, three_items(), post_back_url=POST_BACK)
     browser = site.browser()
-    hidden = controls(browser.get("/s/first/mturk?workerId=W1&assignmentId=A1&hitId=H1")).hidden
+    hidden = controls(browser.get(entrance("mturk", "workerId=W1&assignmentId=A1&hitId=H1"))).hidden
     personal = site.link().removeprefix("/r/")
     for token in (*changed(hidden["entrance"]), personal, ""):
         assert browser.post("/begin", data={"csrf": hidden["csrf"], "entrance": token}).status_code == 403
@@ -212,7 +214,7 @@ def test_posts_without_the_token_of_their_own_session_are_refused(site: Annotati
     study = new_study(site, every_widget, three_items("a"), three_items("b"))
     browser, other, researcher = site.browser(), site.browser(), log_in(site)
     link = site.link()
-    entrance = controls(browser.get(link)).hidden
+    first = controls(browser.get(link)).hidden
     page, foreign = begin(browser, link), begin(other, site.link())
     api, _ = forms(browser, page)
     own = {"Origin": "http://testserver", "Sec-Fetch-Site": "same-origin"}
@@ -223,11 +225,11 @@ def test_posts_without_the_token_of_their_own_session_are_refused(site: Annotati
         "reject": {"rater": "1", "reason": "r"},
         "overrule": {"verdict": "1", "reason": "r"},
     }
-    for token in ("", "x", "ü", controls(foreign).hidden["csrf"], entrance["csrf"]):
+    for token in ("", "x", "ü", controls(foreign).hidden["csrf"], first["csrf"]):
         assert (
             browser.post(page.url.path, data={"csrf": token, "q0": "3", "go": "save"}, headers=own).status_code == 403
         )
-        assert browser.post("/begin", data={"csrf": "y" + token, "link": entrance["link"]}).status_code == 403
+        assert browser.post("/begin", data={"csrf": "y" + token, "link": first["link"]}).status_code == 403
         assert browser.post(api, json={"step": 1, "fields": {"q0": ["3"]}}).status_code == 403
         for name, fields in posts.items():
             assert researcher.post(f"{path}/{name}", data={"csrf": token, **fields}, headers=own).status_code == 403
@@ -292,7 +294,7 @@ def test_hostile_texts_are_text_on_every_page(site: Annotation, every_widget: Fo
     fields = {"csrf": csrf, "verdict": str(verdict.id), "reason": payload}
     pages.append(researcher.post(f"{path}/overrule", data=fields))
     pages += [researcher.get(one) for one in ("/studies", path, f"{path}/disagreement", "/audit")]
-    pages += [browser.get(f"/s/{payload}/mturk"), browser.get("/studies/x", params={"q": payload})]
+    pages += [browser.get(f"/s/{payload}/mturk/key"), browser.get("/studies/x", params={"q": payload})]
     for page in pages:
         assert page.status_code < 500
         assert strange_elements(page.text) == [], page.url
@@ -378,8 +380,8 @@ def test_headers_cannot_be_injected(site: Annotation, every_widget: Form) -> Non
     for path in (
         f"/r/{evil}",
         f"/w/{evil}",
-        f"/s/{evil}/mturk?workerId=W&assignmentId=A&hitId=H",
-        f"/s/first/mturk?workerId={evil}&assignmentId=A&hitId=H",
+        f"/s/{evil}/mturk/key?workerId=W&assignmentId=A&hitId=H",
+        entrance("mturk", f"workerId={evil}&assignmentId=A&hitId=H"),
         f"/login?next={evil}",
         f"/studies/1/ratings.csv{evil}",
         "//evil.example/%2e%2e",
@@ -417,6 +419,68 @@ def test_brute_force_is_slowed_down_and_the_right_password_waits_too(site: Annot
     assert browser.post("/login", data={**hidden, "name": "ada", "password": PASSWORD}).url.path == "/studies"
 
 
+def test_failures_of_others_do_not_keep_a_known_browser_out(site: Annotation) -> None:
+    site.store.set_password("ada", PASSWORD)
+    mine, other = log_in(site), site.browser()
+
+    def tries(browser: TestClient, password: str) -> int:
+        hidden = controls(browser.get("/login")).hidden
+        fields = {**hidden, "name": "ada", "password": password}
+        return browser.post("/login", data=fields, follow_redirects=False).status_code
+
+    assert [tries(other, f"wrong {number}") for number in range(8)][-1] == 429
+    other.cookies.set("known", mine.cookies["researcher"])
+    assert tries(other, PASSWORD) == 429
+    mine.cookies.delete("researcher")
+    assert tries(mine, PASSWORD) == 303
+    site.store.set_password("bob", PASSWORD)
+    hidden = controls(mine.get("/login")).hidden
+    as_bob = {**hidden, "name": "bob", "password": PASSWORD}
+    for _ in range(12):
+        other.post("/login", data={**controls(other.get("/login")).hidden, "name": "bob", "password": "wrong"})
+    assert mine.post("/login", data=as_bob).status_code == 429
+
+
+def test_an_id_of_a_platform_belongs_to_the_browser_that_came_first(site: Annotation, every_widget: Form) -> None:
+    study = new_study(site, every_widget, three_items("a"), three_items("b"), completion_code="C0DE")
+    address = entrance("prolific", "PROLIFIC_PID=p1&STUDY_ID=s&SESSION_ID=x")
+    mine, thief = site.browser(), site.browser()
+    first, stolen = begin(mine, address), begin(thief, address)
+    assert (stolen.status_code, "in another browser" in stolen.text) == (403, True)
+    assert begin(mine, address.replace("SESSION_ID=x", "SESSION_ID=y")).url.path == first.url.path
+    assert len(site.store.snapshot(study).raters) == 1
+
+
+def test_the_address_of_an_entrance_cannot_be_guessed(site: Annotation, every_widget: Form) -> None:
+    new_study(site, every_widget, three_items(), completion_code="C0DE", post_back_url=POST_BACK)
+    new_study(site, every_widget, three_items(), name="second", completion_code="C0DE")
+    people, browser = "PROLIFIC_PID=p1&STUDY_ID=s&SESSION_ID=x", site.browser()
+    right = entrance("prolific", people)
+    key = right.partition("?")[0].rpartition("/")[2]
+    assert browser.get(right).status_code == 200
+    for wrong in (
+        "/s/first/prolific",
+        "/s/first/prolific/",
+        "/s/first/prolific/x",
+        f"/s/second/prolific/{key}",
+        f"/s/first/mturk/{key}",
+    ):
+        assert browser.get(f"{wrong}?{people}&workerId=W&assignmentId=A&hitId=H").status_code == 404, wrong
+
+
+def test_those_who_come_too_many_at_once_or_uninvited_are_told_so(site: Annotation, every_widget: Form) -> None:
+    settings = StudySettings(raters=1, completion_code="C0DE", joins_per_minute=2)
+    site.store.create_study("first", every_widget, [three_items()], settings, ids=["p1", "p2", "p3"])
+
+    def come(name: str) -> Response:
+        return begin(site.browser(), entrance("prolific", f"PROLIFIC_PID={name}&STUDY_ID=s&SESSION_ID=x"))
+
+    assert [come(name).status_code for name in ("p1", "p2", "p3", "p4")] == [200, 200, 429, 403]
+    assert "open this page again in a minute" in come("p3").text
+    site.clock.time += 61
+    assert come("p3").status_code == 200
+
+
 def test_the_login_does_not_tell_whether_a_name_exists(site: Annotation) -> None:
     site.store.set_password("ada", PASSWORD)
     browser = site.browser()
@@ -432,7 +496,7 @@ def test_every_answer_has_the_headers(site: Annotation, every_widget: Form) -> N
     new_study(site, every_widget, three_items(), post_back_url=POST_BACK)
     browser = site.browser()
     page = begin(site.browser(), site.link())
-    framed = browser.get("/s/first/mturk")
+    framed = browser.get(entrance("mturk"))
     answers = [browser.get(path) for path in ("/login", "/none", "/static/none.css", "/api/health", "/studies")]
     for answer in (*answers, browser.post("/login"), browser.put("/login"), page, framed):
         policy = answer.headers["content-security-policy"]
@@ -461,11 +525,11 @@ def test_styles_and_scripts_are_kept_by_browsers_and_still_guarded(site: Annotat
 
 def test_mturk_workers_read_in_their_frame_what_is_wrong(site: Annotation, every_widget: Form) -> None:
     new_study(site, every_widget, three_items(), post_back_url=POST_BACK, lease_minutes=1)
-    browser, entrance = site.browser(), "/s/first/mturk?workerId=W&assignmentId=A&hitId=H"
-    page = begin(browser, entrance)
+    browser, address = site.browser(), entrance("mturk", "workerId=W&assignmentId=A&hitId=H")
+    page = begin(browser, address)
     wrong = [browser.get(page.url.path.removesuffix("1") + "9"), post(browser, page, "next"), post(browser, page, "?")]
     site.store.close_study("first", "ada")
-    wrong += [browser.get(entrance), browser.get(page.url.path), post(browser, page, "save", q0="3")]
+    wrong += [browser.get(address), browser.get(page.url.path), post(browser, page, "save", q0="3")]
     assert [one.status_code for one in wrong] == [404, 422, 422, 410, 404, 404]
     for one in wrong:
         assert "frame-ancestors https://worker.mturk.com" in one.headers["content-security-policy"], one.text
@@ -483,13 +547,13 @@ def test_cookies_are_for_the_server_alone_and_for_https_where_the_site_has_it(
     browser = site.browser("https://rate.example.org")
     assert "HttpOnly; SameSite=Lax; Secure" in browser.get("/login").headers["set-cookie"]
     assert "max-age" in browser.get("/login").headers["strict-transport-security"]
-    page = browser.get("/s/first/mturk?workerId=W&assignmentId=A&hitId=H")
+    page = browser.get(entrance("mturk", "workerId=W&assignmentId=A&hitId=H"))
     assert "SameSite=None; Partitioned; Secure" in page.headers["set-cookie"]
 
 
 def test_a_browser_without_cookies_is_told_so_inside_the_platforms_frame(site: Annotation, every_widget: Form) -> None:
     new_study(site, every_widget, three_items(), post_back_url=POST_BACK)
-    hidden = controls(site.browser().get("/s/first/mturk?workerId=W&assignmentId=A&hitId=H")).hidden
+    hidden = controls(site.browser().get(entrance("mturk", "workerId=W&assignmentId=A&hitId=H"))).hidden
     page = site.browser().post("/begin", data=hidden)
     assert (page.status_code, "Allow cookies" in page.text) == (403, True)
     assert "frame-ancestors https://worker.mturk.com" in page.headers["content-security-policy"]

@@ -25,7 +25,17 @@ from alembic.migration import MigrationContext
 
 from nlgauge.annotate.database import schema
 from nlgauge.annotate.database.assignment import GRACE_SECONDS
-from nlgauge.annotate.database.records import Finished, Lease, Rater, Rejected, Study, hashed_id, pseudonym
+from nlgauge.annotate.database.records import (
+    Finished,
+    Lease,
+    NotExpected,
+    Rater,
+    Rejected,
+    Study,
+    TooManyRaters,
+    hashed_id,
+    pseudonym,
+)
 from nlgauge.annotate.database.schema import connect, migrate
 from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.exporting import ratings
@@ -151,7 +161,7 @@ def test_migrations_make_exactly_the_tables_of_the_schema(store: Store) -> None:
 def test_a_newer_database_is_refused(store: Store) -> None:
     with store.engine.begin() as connection:
         connection.execute(sa.text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(DataError, match=r"revision 9999; expected one of 0001: install the newer NLGauge"):
+    with pytest.raises(DataError, match=r"revision 9999; expected one of 0001, 0002: install the newer NLGauge"):
         migrate(store.engine)
 
 
@@ -747,6 +757,61 @@ def test_ids_of_raters_are_stored_as_hashes_that_the_key_explains(store: Store) 
         store.join(study, "elsewhere", "x", {})
 
 
+def test_only_so_many_raters_come_in_from_platforms_within_a_minute(
+    url: str, open_store: Callable[[str], Store], clock: Clock
+) -> None:
+    stores = [open_store(url), open_store(url)]
+    study = new_study(stores[0], joins_per_minute=5)
+
+    def join(number: int, platform: str = "prolific") -> bool:
+        try:
+            return stores[number % 2].claim(study, f"invented {number}", "browser", platform=platform) is not None
+        except TooManyRaters:
+            return False
+
+    with ThreadPoolExecutor(8) as pool:
+        came = list(pool.map(join, range(40)))
+    assert sum(came) == 5
+    assert join(came.index(True))
+    assert join(100, "direct")
+    assert not join(101, "mturk")
+    clock.wait(61)
+    assert join(102)
+    assert len(stores[0].snapshot(study).raters) == 7
+
+
+def test_only_expected_ids_come_in_from_platforms_where_a_list_was_given(store: Store) -> None:
+    study = store.create_study("listed", FORM, units(2), StudySettings(), ids=["P1", "P2"])
+    for platform in ("prolific", "mturk"):
+        assert store.claim(study, "P1", "browser", platform=platform) is not None
+        with pytest.raises(NotExpected):
+            store.claim(study, "P3", "browser", platform=platform)
+    assert store.claim(study, "a link", "browser") is not None
+    assert store.claim(new_study(store), "P3", "browser", platform="prolific") is not None
+    with store.engine.connect() as connection:
+        assert "P2" not in str(connection.execute(sa.select(schema.expected_rater)).all())
+
+
+def test_an_id_of_a_platform_belongs_to_its_first_browser(store: Store) -> None:
+    study = new_study(store)
+    first = store.claim(study, "W1", "mine", platform="mturk", data={"assignmentId": "A1", "hitId": "H"})
+    assert first is not None
+    assert store.claim(study, "W1", "another", platform="mturk", data={"assignmentId": "A2"}) is None
+    again = store.claim(study, "W1", "mine", platform="mturk", data={"assignmentId": "A3"})
+    assert again is not None
+    assert again.platform_data == {"assignmentId": "A3", "hitId": "H", "browser": "mine"}
+    assert store.claim(study, "W1", "another", platform="prolific") is not None
+
+
+def test_a_database_without_the_table_of_expected_ids_gets_it(store: Store) -> None:
+    study = new_study(store)
+    with store.engine.begin() as connection:
+        schema.expected_rater.drop(connection)
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+    migrate(store.engine)
+    assert store.claim(study, "P1", "browser", platform="prolific") is not None
+
+
 def test_every_action_of_a_researcher_is_in_the_audit_log(store: Store, clock: Clock) -> None:
     study = human_study(store)
     lease = leased(store, study, joined(store, study, "rater"))
@@ -767,21 +832,39 @@ def test_every_action_of_a_researcher_is_in_the_audit_log(store: Store, clock: C
     assert {one.at for one in entries} == {clock.time}
 
 
-def test_logins_are_throttled_by_name_with_a_growing_wait(store: Store, clock: Clock) -> None:
+def test_logins_are_throttled_by_name_and_address_with_a_growing_wait(store: Store, clock: Clock) -> None:
     store.set_password("ada", "correct horse battery")
     for number in range(3):
-        assert not store.check_login("ada", f"wrong {number}", f"10.0.0.{number}").passed
+        assert not store.check_login("ada", f"wrong {number}", "10.0.1.1").passed
     waits = []
     for number in range(6):
         held = store.check_login("ada", "correct horse battery", "10.0.1.1")
         assert not held.passed
         waits.append(held.wait_seconds)
         clock.wait(held.wait_seconds)
-        assert store.check_login("ada", f"wrong {number}", f"10.0.2.{number}").wait_seconds == 0
+        assert store.check_login("ada", f"wrong {number}", "10.0.1.1").wait_seconds == 0
+    assert store.check_login("ada", "correct horse battery", "10.0.1.2").passed
     assert waits == [1, 2, 4, 8, 16, 32]
     clock.wait(60)
     assert store.check_login("ada", "correct horse battery", "10.0.1.1").passed
     assert store.check_login("ada", "correct horse battery", "10.0.1.1").passed
+
+
+def test_failures_of_others_do_not_lock_a_researcher_out(store: Store, clock: Clock) -> None:
+    """Guesses from many addresses are slowed down, but not in a browser where the researcher has logged in before."""
+    right = "correct horse battery"
+    store.set_password("ada", right)
+    for number in range(30):
+        assert store.check_login("ada", f"guess {number}", f"10.0.0.{number}").wait_seconds == 0
+    assert store.check_login("ada", right, "10.0.0.1").wait_seconds >= 1
+    assert store.check_login("ada", right, "10.9.9.9").wait_seconds >= 1
+    assert store.check_login("ada", right, "10.0.0.1", browser="hers").passed
+    for number in range(3):
+        assert store.check_login("ada", f"guess {number}", "10.0.0.1", browser="hers").wait_seconds == 0
+    assert store.check_login("ada", right, "10.0.0.1", browser="hers").wait_seconds == 1
+    assert store.check_login("ada", right, "10.0.0.1", browser="another of hers").passed
+    clock.wait(60)
+    assert store.check_login("ada", right, "10.9.9.9").passed
 
 
 def test_a_clock_that_is_set_back_locks_no_researcher_out(store: Store, clock: Clock) -> None:
@@ -807,7 +890,7 @@ def test_logins_are_throttled_by_address_and_unknown_names_look_the_same(store: 
 def test_guesses_at_once_gain_nothing(store: Store) -> None:
     store.set_password("ada", "correct horse battery")
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda n: store.check_login("ada", f"guess {n}", f"10.0.0.{n}"), range(12)))
+        found = list(pool.map(lambda n: store.check_login("ada", f"guess {n}", "10.0.0.1"), range(12)))
     assert sum(outcome.wait_seconds == 0 for outcome in found) == 3
 
 

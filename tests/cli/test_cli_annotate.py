@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
+from nlgauge.annotate.database.records import NotExpected
 from nlgauge.annotate.database.schema import connect, migrate
 from nlgauge.data.human.ratings import read_ratings
 from nlgauge.stats.correlation import correlation
@@ -217,7 +219,11 @@ def pilot(site: Site) -> Site:
         "new", "pilot", "--form", "abs-hds", "--data", "sets.jsonl", "--raters", "2", "--pay", "0.20",
         "--rule", "min-time:seconds=50", "--rule", "duplicate-text:words=3,across=false",
     )  # fmt: skip
-    assert told == "study 'pilot': 6 units, 2 ratings each; next: nlgauge annotate serve\n"
+    rules = "min-time:seconds=50.0; duplicate-text:words=3,across=false"
+    assert told == (
+        "study 'pilot': 6 units, 2 ratings each; next: nlgauge annotate serve\n"
+        f"quality rules: {rules}; `nlgauge annotate rules` explains them\n"
+    )
     return site
 
 
@@ -299,8 +305,47 @@ def test_prolific_gets_its_addresses(site: Site) -> None:
     site.write("sets.jsonl", sets(3, 3))
     site.does("new", "p", "--form", "abs-hds", "--data", "sets.jsonl", "--completion-code", "XYZ")
     told = site.does("prolific", "p", "--url", "https://rate.example.org")
-    assert "https://rate.example.org/s/p/prolific?PROLIFIC_PID={{%PROLIFIC_PID%}}" in told
+    assert re.search(r"https://rate\.example\.org/s/p/prolific/[\w-]{27}\?PROLIFIC_PID={{%PROLIFIC_PID%}}", told)
     assert "cc=XYZ" in told
+
+
+def test_only_listed_ids_come_in_and_the_list_is_checked(site: Site) -> None:
+    site.write("sets.jsonl", sets(3, 3))
+    new = ("new", "p", "--form", "abs-hds", "--data", "sets.jsonl", "--completion-code", "XYZ", "--ids")
+    (site.folder / "ids.txt").write_text("P1\n\n  P2 \nP1\n")
+    (site.folder / "wrong.txt").write_text("P1\nann@example.org\n")
+    (site.folder / "empty.txt").write_text("\n")
+    for file, message in (
+        ("wrong.txt", "wrong.txt, line 2: found 'ann@example.org'; expected an id"),
+        ("empty.txt", "empty.txt: found no id"),
+        ("none.txt", "none.txt: No such file or directory; expected"),
+    ):
+        assert message in site.fails(*new, file)
+    assert "expected mturk or prolific" in site.fails(*new, "ids.txt", "--platform", "direct")
+    site.does(*new, "ids.txt", "--joins-per-minute", "7")
+    with opened(site.folder / "annotate.db") as store:
+        study = store.study("p")
+        assert study.settings.joins_per_minute == 7
+        assert store.claim(study, "P2", "browser", platform="prolific") is not None
+        with pytest.raises(NotExpected):
+            store.claim(study, "P3", "browser", platform="prolific")
+
+
+def test_a_study_has_a_least_time_per_item_unless_it_is_switched_off(site: Site) -> None:
+    site.write("texts.jsonl", [{"id": f"t{n}", "text": f"text {n}", "context": "c"} for n in range(5)])
+    new = ("--form", "typicality", "--data", "texts.jsonl", "--per-unit", "5", "--raters", "1")
+    for name, rules, seconds, is_valid in (
+        ("usual", (), 11, False),  # 10 minutes for 25 items: a tenth of them for 5 items are 12 seconds
+        ("slower", (), 13, True),
+        ("off", ("--rule", "min-time:seconds=0"), 0, True),
+        ("both", ("--rule", "straight-lining:answers=9"), 11, False),
+    ):
+        assert "quality rules: min-time" in site.does("new", name, *new, *rules)
+        with opened(site.folder / "annotate.db", site.clock) as store:
+            study = store.study(name)
+            work(store, study, "ann", noisy(1, 0, 5), site.clock, seconds=seconds, most=1)
+            (done,) = store.snapshot(study).assignments
+            assert (done.state == "valid") == is_valid, name
 
 
 def test_known_answers_come_as_often_as_asked(site: Site) -> None:
@@ -310,7 +355,7 @@ def test_known_answers_come_as_often_as_asked(site: Site) -> None:
     every = ("--gold-every", "2", "--attention-every", "4", "--qualification-tries", "5")
     files = ("--gold", "known.jsonl", "--attention", "known.jsonl", "--qualification", "known.jsonl")
     told = site.does(*new, *files, *every)
-    assert told == "study 'pilot': 6 units and 9 with known answers, 3 ratings each; next: nlgauge annotate serve\n"
+    assert told.startswith("study 'pilot': 6 units and 9 with known answers, 3 ratings each; next: nlgauge")
     with opened(site.folder / "annotate.db") as store:
         settings = store.study("pilot").settings
         assert (settings.gold_every, settings.attention_every, settings.qualification_tries) == (2, 4, 5)
@@ -334,7 +379,7 @@ def test_a_study_takes_raters_from_the_platforms_that_were_named(site: Site) -> 
     site.does("new", "two", *new, "--platform", "direct", "--platform", "mturk")
     with opened(site.folder / "annotate.db") as store:
         assert [store.study(name).settings.platforms for name in ("p", "two")] == [("prolific",), ("direct", "mturk")]
-    assert "/s/p/prolific?" in site.does("prolific", "p", *url)
+    assert "/s/p/prolific/" in site.does("prolific", "p", *url)
     assert "/r/" in site.does("links", "two", *url)
     assert "study 'p' takes raters from prolific only; expected direct" in site.fails("links", "p", *url)
     assert "study 'two' takes raters from direct and mturk only" in site.fails("prolific", "two", *url)

@@ -349,3 +349,44 @@ def test_more_workers_than_cores_are_refused(cluster: str, sets: Path) -> None:
     with pytest.raises(ClusterError, match="2 cores") as refused:
         nlgauge.score(str(sets), CORPUS, engine=cluster, workers=64)
     assert refused.value.option == "workers"
+
+
+ALONE = """
+import os, subprocess, sys
+import psutil
+from nlgauge.engine.ray.cluster import cluster
+if __name__ == "__main__":
+    with cluster("", 1) as ray:
+        me = psutil.Process()
+        for process in (me, *me.children(recursive=True)):
+            for one in process.net_connections("tcp"):
+                if one.status == psutil.CONN_LISTEN:
+                    print("listens", one.laddr.ip)
+        print("answer", ray.get(ray.remote(lambda: 41 + 1).remote()))
+        code = "import ray, sys; ray.init(address=sys.argv[1], logging_level='ERROR')"
+        command = [sys.executable, "-c", code, ray.get_runtime_context().gcs_address]
+        variables = {**os.environ, "RAY_AUTH_TOKEN": "0" * 64}
+        other = subprocess.run(command, env=variables, capture_output=True, text=True)
+        print("stranger", other.returncode, "AuthenticationError" in other.stderr)
+    print("left", os.environ["RAY_AUTH_MODE"], os.environ.get("RAY_AUTH_TOKEN"))
+"""
+
+
+def test_a_cluster_of_one_run_listens_on_the_loopback_and_refuses_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where the environment switches tokens off; nothing is left in the home folder."""
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    chosen = {"RAY_ADDRESS": "local", "RAY_AUTH_MODE": "disabled", "HOME": str(tmp_path)}
+    (tmp_path / "alone.py").write_text(ALONE)
+    command = [sys.executable, str(tmp_path / "alone.py")]
+    done = subprocess.run(
+        command, env={**environment(tmp_path / "cache"), **chosen}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    listens = {line.rpartition(":")[2].removeprefix("listens ") for line in lines if line.startswith("listens")}
+    assert listens == {"127.0.0.1"}
+    assert {"answer 42", "stranger 1 True", "left disabled None"} <= {*lines}
+    assert not (tmp_path / ".ray").exists()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from nlgauge.annotate.database.records import Study
 from nlgauge.annotate.pages.security import MTURK_POST_BACK, AppSettings, allows, post_back_origin
 from nlgauge.annotate.pages.signing import entrance_address
-from nlgauge.annotate.settings import Asking, Platform
-from nlgauge.errors import OptionError, argument
+from nlgauge.annotate.settings import CROWDS, PLATFORM_ID, Asking, Platform
+from nlgauge.errors import DataError, OptionError, argument
 
 
 def check_address(url: str) -> None:
@@ -29,11 +31,11 @@ def require_allowed(study: Study, platform: Platform) -> None:
         raise OptionError(f"study '{study.name}' has no {argument(needed)}; expected one: make the study with it")
 
 
-def entrance(study: Study, platform: Platform, url: str) -> str:
+def entrance(study: Study, platform: Platform, url: str, secret: str) -> str:
     """The address that a platform opens; an error where the site could not be reached, or would refuse everybody."""
     check_address(url)
     require_allowed(study, platform)
-    return entrance_address(url, study.name, platform)
+    return entrance_address(url, study.name, platform, secret)
 
 
 def check_platforms(asking: Asking) -> None:
@@ -49,3 +51,21 @@ def check_platforms(asking: Asking) -> None:
             f"{argument('platforms', 'prolific')} without {argument('completion_code')}; expected the code that "
             "Prolific asks for"
         )
+
+
+def read_ids(path: str, asking: Asking) -> list[str]:
+    """The ids of a file, one per line, each once; refused where nobody comes from a platform."""
+    if not set(CROWDS) & set(asking.platforms):
+        raise OptionError(f"{argument('ids', path)} without a platform; expected {' or '.join(CROWDS)}", option="ids")
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise DataError(f"{reason}; expected a text file with an id per line", file=path, option="ids") from error
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not PLATFORM_ID.fullmatch(line.strip()):
+            message = f"found '{line.strip()[:60]}'; expected an id of letters, digits, - and _"
+            raise DataError(message, file=path, line=number, option="ids")
+    if not (ids := [line.strip() for line in lines if line.strip()]):
+        raise DataError("found no id; expected one per line", file=path, option="ids")
+    return list(dict.fromkeys(ids))

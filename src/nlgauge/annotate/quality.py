@@ -38,10 +38,11 @@ class Finding:
 class Work:
     """One assignment as the rules see it; answers and expected answers go by (item, question).
 
-    `roles` says which items are the human's, the negative or gold. `scales` are the questions answered in points,
-    `levels` these and choices of three values or more, such as those of typicality; `texts` those answered in free
-    text. `earlier` has, for each of `levels`, the rater's answers in earlier assignments, oldest first; `own_texts` and
-    `other_texts` have fingerprints of texts that this rater and others have handed in before.
+    `minutes` is the time that the form expects for as many items. `roles` says which items are the human's, the
+    negative or gold. `scales` are the questions answered in points, `levels` these and choices of three values or more,
+    such as those of typicality; `texts` those answered in free text. `earlier` has, for each of `levels`, the rater's
+    answers in earlier assignments, oldest first; `own_texts` and `other_texts` have fingerprints of texts that this
+    rater and others have handed in before.
     """
 
     answers: Answers
@@ -169,12 +170,12 @@ class Mans(AssignmentRule):
 
 @dataclass(frozen=True, kw_only=True)
 class MinTime(AssignmentRule):
-    """Work that was too quick."""
+    """Work that was too quick for its number of items."""
 
     name: ClassVar[str] = "min-time"
 
-    share: float = option(0.2, "Least share of the time that the form expects.")
-    seconds: float | None = option(None, "Least time, instead of a share of the form's.")
+    share: float = option(0.2, "Least share of the time per item that the form expects.")
+    seconds: float | None = option(None, "Least time of an assignment, instead of a share of the form's; 0: none.")
 
     limits = (
         ("share", lambda value: 0 <= value <= 1, "a share from 0 to 1"),

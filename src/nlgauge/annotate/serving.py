@@ -93,25 +93,26 @@ def serve(
     `base_url` is the address by which raters reach the site if there is a proxy. Port 0 means any free port.
     Several servers may share a database; each is one process, since a SQLite file has one writer anyway.
     """
-    import uvicorn
-
+    from nlgauge.annotate.connections import Connections, limited_server
     from nlgauge.annotate.pages.app import AppSettings, create_app
 
     with opened_store(database) as store, _listening(host, port) as listener:
-        app = create_app(store, AppSettings(secret_file=secret_file(database), base_url=base_url))
+        settings = AppSettings(secret_file=secret_file(database), base_url=base_url)
+        app = create_app(store, settings)
         named = f"[{host}]" if ":" in host else host
         address = base_url or f"http://{named}:{listener.getsockname()[1]}"
-        for line in _welcome(store, address):
+        for line in _welcome(store, address, settings.key()):
             say(line)
-        config = uvicorn.Config(
+        server = limited_server(
             app,
+            Connections(),
             log_level=log_level,
             server_header=False,
             proxy_headers=bool(base_url),
             timeout_graceful_shutdown=_GRACEFUL_SECONDS,
         )
         with _quiet_signals():
-            asyncio.run(_run(uvicorn.Server(config), listener))
+            asyncio.run(_run(server, listener))
         say("stopped; every answer that was acknowledged is in the database")
 
 
@@ -123,7 +124,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
     await server.serve(sockets=[listener])
 
 
-def _welcome(store: Store, address: str) -> Iterator[str]:
+def _welcome(store: Store, address: str, secret: str) -> Iterator[str]:
     from nlgauge.annotate.pages.security import allows
 
     yield f"for researchers: {address.rstrip('/')}/"
@@ -134,7 +135,7 @@ def _welcome(store: Store, address: str) -> Iterator[str]:
                 yield f"for raters of '{study.name}': make links with `{links}`"
             for platform in PLATFORMS:
                 if platform != "direct" and allows(study, platform):
-                    entrance = entrance_address(address, study.name, platform)
+                    entrance = entrance_address(address, study.name, platform, secret)
                     yield f"for raters of '{study.name}' from {platform}: {entrance}"
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
-from nlgauge.annotate.rules import StudyRules, read_rules
+from nlgauge.annotate.rules import StudyRules, parse_rules, read_rules
 from nlgauge.configured import Options, check_that, option
 from nlgauge.errors import OptionError, argument
 
 Platform = Literal["direct", "mturk", "prolific"]
 PLATFORMS: tuple[Platform, ...] = get_args(Platform)
+PLATFORM_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+CROWDS: tuple[Platform, ...] = ("mturk", "prolific")
 _LARGEST_SEED = 2**63 - 1
+DEFAULT_RULE = "min-time:share=0.1"
 _EVERY = {"gold": "gold_every", "attention": "attention_every", "qualification": "qualification_tries"}
 
 
@@ -36,6 +40,7 @@ class Asking(Options):
     qualification_tries: int = option(3, "Tries of a rater to pass the qualification.", metavar="N")
     gold_every: int = option(10, "One gold unit among N assignments of a rater.", metavar="N")
     attention_every: int = option(10, "One attention unit among N assignments of a rater.", metavar="N")
+    joins_per_minute: int = option(20, "Most new raters from platforms per minute.", metavar="N")
     completion_code: str = option("", "Code that a rater sees at the end, for Prolific.")
     post_back_url: str = option(
         "", "Mechanical Turk's address for finished work, where it shows this site.", metavar="URL"
@@ -55,6 +60,7 @@ class Asking(Options):
             (math.isfinite(self.pay) and self.pay >= 0, "pay", "0 or more"),
             (0 <= self.seed <= _LARGEST_SEED, "seed", f"0 to {_LARGEST_SEED}"),
             (most is None or most >= 1, "max_units_per_rater", "1 or more, or no limit"),
+            (self.joins_per_minute >= 1, "joins_per_minute", "1 or more"),
             (self.qualification_tries >= 1, "qualification_tries", "1 or more"),
             (self.gold_every >= 2, "gold_every", "2 or more"),
             (self.attention_every >= 2, "attention_every", "2 or more"),
@@ -77,7 +83,8 @@ class Known(Options):
     qualification: str | None = option(None, "Units that a rater must pass first; as --gold.", metavar="FILE")
     rule: Sequence[str] = option(
         (),
-        "A quality rule, as `nlgauge annotate rules` shows them; repeat for more.",
+        f"A quality rule, as `nlgauge annotate rules` shows them; repeat for more. Always: {DEFAULT_RULE}, unless "
+        "min-time is given (min-time:seconds=0: off).",
         metavar="RULE[:OPTION=VALUE,...]",
     )
 
@@ -85,6 +92,11 @@ class Known(Options):
     def files(self) -> dict[str, str]:
         """The files that were named, by the kind of their units."""
         return {kind: file for kind in _EVERY if (file := getattr(self, kind)) is not None}
+
+    @property
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """The rules that were named, and the least time per item if that was not."""
+        return {**parse_rules([DEFAULT_RULE]), **parse_rules(self.rule)}
 
     def check(self, asking: Asking, rules: Collection[str]) -> None:
         """Refuse options about known answers that are missing: they would do nothing."""
@@ -121,3 +133,9 @@ class StudySettings(Asking):
     def rules(self) -> StudyRules:
         """The quality rules."""
         return read_rules(self.quality)
+
+    @property
+    def rule_specs(self) -> list[str]:
+        """The rules that were chosen for the study, in text form."""
+        made = (*self.rules.on_assignments, *filter(None, [self.rules.correlation]))
+        return [one.spec for one in made if one.name in self.quality]

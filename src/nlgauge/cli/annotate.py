@@ -44,6 +44,14 @@ class Database(Options):
 
         return database_address(self.database)
 
+    @property
+    def secret(self) -> str:
+        """The secret that signs links and addresses."""
+        from nlgauge.annotate.pages.signing import read_secret
+        from nlgauge.annotate.serving import secret_file
+
+        return read_secret(secret_file(self.address))
+
     def opened(self, *, must_exist: bool = True) -> AbstractContextManager[Store]:
         """The store in the database."""
         address = self.address
@@ -170,7 +178,8 @@ def mturk(
         from nlgauge.annotate.platforms import entrance
 
         snapshot = store.snapshot(store.study(study))
-    for path in write_mturk(snapshot, output, address=entrance(snapshot.study, "mturk", url) if url else ""):
+    address = entrance(snapshot.study, "mturk", url, database.secret) if url else ""
+    for path in write_mturk(snapshot, output, address=address):
         print(path)
 
 
@@ -188,7 +197,7 @@ def prolific(
         from nlgauge.annotate.platforms import entrance
 
         found = store.study(study)
-    begin, end = prolific_addresses(found, entrance(found, "prolific", url))
+    begin, end = prolific_addresses(found, entrance(found, "prolific", url, database.secret))
     print(f"study: {begin}\ncompletion: {end}")
 
 

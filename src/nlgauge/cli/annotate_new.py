@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nlgauge.annotate.rules import parse_rules
 from nlgauge.annotate.settings import Asking, Known, StudySettings
 from nlgauge.cli.annotate import STUDY, Database
 from nlgauge.cli.output import Plugins
@@ -31,6 +30,7 @@ def new(
     smaller_last: bool = option(False, "The last unit may have fewer."),
     apart: str = option("", "Pair sets that differ in this column (rnk-hds).", metavar="COL"),
     negatives: bool = option(True, "Make negatives (story-quality)."),
+    ids: str = option("", "Ids that may come in from platforms, one per line. Default: any.", metavar="FILE"),
 ) -> None:
     """Make a study: a form, what is rated, and how often.
 
@@ -41,7 +41,7 @@ def new(
     """
     _ = database.address
     from nlgauge.annotate.crowd import crowd_units
-    from nlgauge.annotate.platforms import check_platforms
+    from nlgauge.annotate.platforms import check_platforms, read_ids
     from nlgauge.annotate.units import make_units
     from nlgauge.data.human.crowd import is_crowd_export
     from nlgauge.data.human.forms import load_form
@@ -50,9 +50,10 @@ def new(
     plugins.use()
     chosen = load_form(form)
     shape = chosen.unit if per_unit is None else replace(chosen.unit, size=per_unit)
-    rules = parse_rules(known.rule)
+    rules = known.rules
     known.check(asking, rules)
     check_platforms(asking)
+    expected = read_ids(ids, asking) if ids else []
     settings = StudySettings(**vars(asking), quality=rules)
 
     def read(path: str) -> Table:
@@ -78,7 +79,8 @@ def new(
     except DataError as error:
         raise error.at(file=data) from error
     with database.opened(must_exist=False) as store:
-        store.create_study(study, chosen, units, settings)
+        store.create_study(study, chosen, units, settings, ids=expected)
     normal = sum(unit.kind == "normal" for unit in units)
     extra = f" and {len(units) - normal} with known answers" if len(units) > normal else ""
     print(f"study '{study}': {normal} units{extra}, {settings.raters} ratings each; next: nlgauge annotate serve")
+    print(f"quality rules: {'; '.join(settings.rule_specs)}; `nlgauge annotate rules` explains them")

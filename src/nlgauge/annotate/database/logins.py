@@ -1,4 +1,4 @@
-"""Researchers: passwords (argon2, and a wait that grows with every failure), sessions, and the audit log."""
+"""Researchers: passwords (argon2, and waits that grow with failures), sessions, and the audit log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from nlgauge.errors import OptionError
 FEWEST_CHARACTERS = 10
 
 _WINDOW_SECONDS = 3600.0
-_BY_NAME = (3, 60.0)
+_BY_NAME_AND_SOURCE = (3, 60.0)
+_BY_NAME = (30, 60.0)
 _BY_ADDRESS = (10, 900.0)
 _LONGEST_PASSWORD = 1000
 _hasher = PasswordHasher()
@@ -50,11 +51,14 @@ class Researchers(schema.Database):
             self._end_sessions(connection, schema.researcher_session.c.name == name)
             self._note(connection, who, "set password", {"researcher": name})
 
-    def check_login(self, name: str, password: str, address: str) -> LoginOutcome:
-        """Whether the password is right; after failures, by name or by address, only after a growing wait."""
+    def check_login(self, name: str, password: str, address: str, *, browser: str = "") -> LoginOutcome:
+        """Whether the password is right; after failures only after a growing wait.
+
+        `browser` names one in which this researcher has logged in before: failures of others do not count there.
+        """
         name = name.encode(errors="replace").decode().replace("\0", "?")[:200]
         with self._write() as connection:
-            wait, attempt = begin_attempt(connection, name, address, self.now())
+            wait, attempt = begin_attempt(connection, name, address, browser, self.now())
             query = sa.select(schema.researcher.c.password_hash).where(schema.researcher.c.name == name)
             hashed = connection.execute(query).scalar()
         if wait > 0:
@@ -114,24 +118,27 @@ def is_right(password_hash: str | None, password: str) -> bool:
         return False
 
 
-def begin_attempt(connection: Connection, name: str, address: str, at: float) -> tuple[float, int]:
+def begin_attempt(connection: Connection, name: str, address: str, browser: str, at: float) -> tuple[float, int]:
     """The seconds to wait, or the id of the attempt, which counts as failed until it is marked as passed.
 
     Attempts are counted before the password is checked, in serial transactions, so that parallel attempts gain
-    nothing. Refused attempts do not count, so that nobody can lock a researcher out by repeated attempts.
+    nothing. Refused attempts do not count. A known browser waits for its own failures alone, so that nobody else can
+    lock a researcher out; elsewhere the failures of the address count, for this name and for all, and many failures
+    from anywhere for this name.
     """
     table = schema.login_attempt
     if connection.dialect.name != "sqlite":
         connection.execute(sa.text("LOCK TABLE login_attempt IN SHARE ROW EXCLUSIVE MODE"))
-    last_pass = sa.select(sa.func.max(table.c.id)).where(table.c.name == name, table.c.passed)
-    since = connection.execute(last_pass).scalar() or 0
-    wait = max(
-        _wait(connection, [table.c.name == name, table.c.id > since], at, *_BY_NAME),
-        _wait(connection, [table.c.address == address], at, *_BY_ADDRESS),
-    )
-    if wait > 0:
-        return wait, 0
-    made = sa.insert(table).values(name=name, address=address, at=at).returning(table.c.id)
+    source = f"browser {browser}" if browser else address
+    mine = [table.c.name == name, table.c.address == source]
+    since = connection.execute(sa.select(sa.func.max(table.c.id)).where(*mine, table.c.passed)).scalar() or 0
+    waits = [_wait(connection, [*mine, table.c.id > since], at, *_BY_NAME_AND_SOURCE)]
+    if not browser:
+        waits.append(_wait(connection, [table.c.name == name], at, *_BY_NAME))
+        waits.append(_wait(connection, [table.c.address == address], at, *_BY_ADDRESS))
+    if max(waits) > 0:
+        return max(waits), 0
+    made = sa.insert(table).values(name=name, address=source, at=at).returning(table.c.id)
     return 0.0, int(connection.execute(made).scalar_one())
 
 

@@ -35,6 +35,14 @@ _FROM_JSON: Mapping[str, Callable[[str], Any]] = {
 }
 
 
+class NotExpected(DataError):
+    """A platform's id that is not on the study's list."""
+
+
+class TooManyRaters(DataError):
+    """More new raters from platforms within a minute than the study allows."""
+
+
 @dataclass(frozen=True)
 class Study:
     """A form, its units and its settings, under a name."""

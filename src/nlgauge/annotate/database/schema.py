@@ -91,6 +91,14 @@ rater = sa.Table(
     sa.UniqueConstraint("study_id", "pseudonym"),
 )
 
+# Ids of platforms, as hashes, that may join a study; a study without any takes all ids.
+expected_rater = sa.Table(
+    "expected_rater",
+    metadata,
+    sa.Column("study_id", sa.Integer, sa.ForeignKey("study.id"), primary_key=True, autoincrement=False),
+    sa.Column("hashed_id", sa.Text, primary_key=True),
+)
+
 # `attempt` is above 0 only if a qualification unit is repeated.
 assignment = sa.Table(
     "assignment",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from hmac import compare_digest
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
-from sqlalchemy.engine import Connection
 
 from nlgauge.annotate.answers import check_answer, missing_answers
 from nlgauge.annotate.database import assignment as assigning
-from nlgauge.annotate.database import logins, schema, verdicts
+from nlgauge.annotate.database import joining, schema, verdicts
 from nlgauge.annotate.database.records import (
     Assignment,
     Finished,
@@ -33,14 +30,13 @@ from nlgauge.annotate.database.records import (
     Verdict,
     encode,
     hashed_id,
-    pseudonym,
     record,
     unit_of,
     unit_values,
 )
 from nlgauge.annotate.quality import Finding, Mans, fingerprint
 from nlgauge.annotate.rules import MANUAL
-from nlgauge.annotate.settings import PLATFORMS, StudySettings
+from nlgauge.annotate.settings import CROWDS, StudySettings
 from nlgauge.annotate.units import Unit
 from nlgauge.data.human.forms import Form
 from nlgauge.errors import DataError, OptionError
@@ -48,13 +44,23 @@ from nlgauge.errors import DataError, OptionError
 _SECONDS_FOR_OTHERS = 20.0
 
 
-class Store(logins.Researchers):
+class Store(joining.Raters):
     """The database of the annotation site. Nothing is ever deleted."""
 
     def create_study(
-        self, name: str, form: Form, units: Sequence[Unit], settings: StudySettings, who: str = "cli"
+        self,
+        name: str,
+        form: Form,
+        units: Sequence[Unit],
+        settings: StudySettings,
+        who: str = "cli",
+        *,
+        ids: Sequence[str] = (),
     ) -> Study:
-        """Create an open study with its units; the form is stored with it and never changes."""
+        """Create an open study with its units; the form is stored with it and never changes.
+
+        With `ids`, nobody else may join from platforms; only their hashes are stored.
+        """
         if not name or not name.isprintable() or len(name) > 200:
             raise OptionError(f"a study named {name[:60]!r}; expected 1 to 200 printable characters")
         if not any(unit.kind == "normal" for unit in units):
@@ -84,6 +90,10 @@ class Store(logins.Researchers):
                 for position, (place, unit) in enumerate(zip(places, units, strict=True))
             ]
             connection.execute(sa.insert(schema.unit), rows)
+            hashes = {hashed_id(row.secret, one, id) for one in CROWDS for id in ids}
+            if hashes:
+                expected = [{"study_id": row.id, "hashed_id": one} for one in sorted(hashes)]
+                connection.execute(sa.insert(schema.expected_rater), expected)
             plugin = {"plugin": form.plugin} if form.plugin else {}
             about = {"study": name, "form": form.name, **plugin, "units": len(units)}
             self._note(connection, who, "create study", about)
@@ -123,60 +133,6 @@ class Store(logins.Researchers):
             self._note(connection, who, "export key", {"study": name})
             query = sa.select(schema.study.c.secret).where(schema.study.c.id == study.id)
             return str(connection.execute(query).scalar_one())
-
-    def join(
-        self, study: Study, platform: str, external_id: str, platform_data: Mapping[str, Any] | None = None
-    ) -> Rater:
-        """The rater with this platform id, created if new; only a hash of the id is stored.
-
-        Values of `platform_data` that equal the id are left out.
-        """
-        if platform not in PLATFORMS:
-            raise OptionError(f"the platform '{platform[:40]}'; expected one of {', '.join(PLATFORMS)}")
-        kept = {key: value for key, value in (platform_data or {}).items() if value != external_id}
-        try:
-            external_id.encode()
-            data = encode(kept)
-        except UnicodeEncodeError as error:
-            raise DataError(f"a rater's id or data with a lone surrogate ({error}); expected text") from error
-        if not external_id:
-            raise DataError("a rater without an id; expected the platform's id")
-        with self._write() as connection:
-            return self._join(connection, study, platform, external_id, data if kept else "")
-
-    def claim(self, study: Study, link: str, browser: str) -> Rater | None:
-        """The rater of a personal link for the browser that claims it first, or has claimed it; else None.
-
-        The rater's row is locked from joining to the end, so that only one browser is first.
-        """
-        with self._write() as connection:
-            rater = self._join(connection, study, "direct", link, "")
-            owner = rater.platform_data.get("browser")
-            if owner is None:
-                data = encode({**rater.platform_data, "browser": browser})
-                change = schema.change(schema.rater, rater.id, platform_json=data)
-                return record(Rater, connection.execute(change.returning(schema.rater)).one())
-        return rater if compare_digest(str(owner), browser) else None
-
-    def _join(self, connection: Connection, study: Study, platform: str, external_id: str, data: str) -> Rater:
-        at = self.now()
-        secret = connection.execute(sa.select(schema.study.c.secret).where(schema.study.c.id == study.id))
-        hashed = hashed_id(secret.scalar_one(), platform, external_id)
-        order = int.from_bytes(hashlib.sha256(f"{study.seed}:{hashed}".encode()).digest()[:7], "big")
-        made = self.insert(schema.rater).values(
-            study_id=study.id,
-            pseudonym=pseudonym(hashed),
-            hashed_id=hashed,
-            platform=platform,
-            platform_json=data or "{}",
-            state="qualifying" if assigning.has_qualification(connection, study.id) else "active",
-            order_seed=order,
-            created_at=at,
-            last_seen_at=at,
-        )
-        changed: dict[str, Any] = {"last_seen_at": at} | ({"platform_json": data} if data else {})
-        query = made.on_conflict_do_update(index_elements=["study_id", "hashed_id"], set_=changed)
-        return record(Rater, connection.execute(query.returning(schema.rater)).one())
 
     def rater(self, rater_id: int) -> Rater:
         """The rater with this id."""

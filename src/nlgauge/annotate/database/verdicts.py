@@ -169,7 +169,7 @@ def work_of(
     return Work(
         answers=answers,
         seconds=seconds,
-        minutes=study.form.minutes,
+        minutes=study.form.minutes * len(unit.items) / study.form.unit.size,
         kind=unit.kind,
         roles={item.id: item.role for item in unit.items},
         expected={(item, asked): value for item, known in unit.expected.items() for asked, value in known.items()},

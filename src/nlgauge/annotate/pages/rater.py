@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hmac import compare_digest
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -21,7 +22,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from nlgauge.annotate.answers import missing_answers
-from nlgauge.annotate.database.records import Finished, Key, Lease, Rater, Rejected, Study
+from nlgauge.annotate.database.records import (
+    Finished,
+    Key,
+    Lease,
+    NotExpected,
+    Rater,
+    Rejected,
+    Study,
+    TooManyRaters,
+)
 from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.database.verdicts import REASONS
 from nlgauge.annotate.pages import signing
@@ -47,13 +57,12 @@ from nlgauge.annotate.pages.security import (
     post_back_origin,
 )
 from nlgauge.annotate.pages.signing import Link, RaterSession
-from nlgauge.annotate.settings import Platform
+from nlgauge.annotate.settings import PLATFORM_ID, Platform
 from nlgauge.annotate.units import Unit, order_for
 
 Place = Annotated[int, Path(ge=1, le=1000)]
 
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-_PLATFORM_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _ENTRANCE_SECONDS = 86400.0
 _MOST_KEPT = 5000
 _PARAMETERS: Mapping[Platform, tuple[str, ...]] = {
@@ -157,22 +166,22 @@ def rater_routes(site: Site) -> APIRouter:
                 return go_to(f"/w/{session.rater}")
         return entrance(request, _study(site, link.study), "link", token)
 
-    @routes.get("/s/{name:path}/mturk", include_in_schema=False)
-    def from_mturk(request: Request, name: str) -> Response:
+    @routes.get("/s/{name:path}/mturk/{key}", include_in_schema=False)
+    def from_mturk(request: Request, name: str, key: str) -> Response:
         allow_mturk(request)
-        study = _study(site, name, "mturk")
+        study = _entered(site, name, "mturk", key)
         if request.query_params.get("assignmentId", _PREVIEW) == _PREVIEW:
             return page("entrance.html", form=study.form, token="")
         return from_platform(request, study, "mturk")
 
-    @routes.get("/s/{name:path}/prolific", include_in_schema=False)
-    def from_prolific(request: Request, name: str) -> Response:
-        return from_platform(request, _study(site, name, "prolific"), "prolific")
+    @routes.get("/s/{name:path}/prolific/{key}", include_in_schema=False)
+    def from_prolific(request: Request, name: str, key: str) -> Response:
+        return from_platform(request, _entered(site, name, "prolific", key), "prolific")
 
     def from_platform(request: Request, study: Study, platform: Platform) -> Response:
         given = {name: request.query_params.get(name, "") for name in _PARAMETERS[platform]}
         for name, value in given.items():
-            if not _PLATFORM_ID.fullmatch(value):
+            if not PLATFORM_ID.fullmatch(value):
                 raise Refused(400, "Not understood", f"Found no {name} in the address; open it from the platform.")
         (_, external), *rest = given.items()
         link = Link(
@@ -206,10 +215,7 @@ def rater_routes(site: Site) -> APIRouter:
             )
         site.check_post(request, visitor, one(fields, "csrf"))
         study = _study(site, link.study, link.platform)
-        if link.platform == "direct":
-            rater = _claim(site, study, link, visitor.nonce)
-        else:
-            rater = store.join(study, link.platform, link.external_id, link.data)
+        rater = _claim(site, study, link, visitor.nonce)
         before = next((one for one in site.raters(request) if one.rater == rater.id), None)
         session = RaterSession(
             rater=rater.id,
@@ -357,24 +363,43 @@ def rater_routes(site: Site) -> APIRouter:
     return routes
 
 
+def _entered(site: Site, name: str, platform: Platform, key: str) -> Study:
+    """The study of an entrance, by the whole address that the platform was given."""
+    if not compare_digest(key.encode(), signing.entrance_key(site.secret, name, platform).encode()):
+        raise _no_study()
+    return _study(site, name, platform)
+
+
+def _no_study() -> Refused:
+    return Refused(404, "Nothing here", "There is no such study, or it does not take raters from this platform.")
+
+
 def _study(site: Site, name: str, platform: Platform = "direct") -> Study:
     """The study, if it accepts raters from the platform."""
     found = next((study for study in site.store.studies() if study.name == name), None)
     if found is None or not allows(found, platform):
-        raise Refused(404, "Nothing here", "There is no such study, or it does not take raters from this platform.")
+        raise _no_study()
     if found.state == "closed":
         raise Refused(410, "The study is closed", "Thank you for your interest. This study takes no more answers.")
     return found
 
 
 def _claim(site: Site, study: Study, link: Link, browser: str) -> Rater:
-    """The rater of a personal link, if this browser is the first to use it, or the one that did."""
-    rater = site.store.claim(study, link.nonce, signing.csrf_token(site.secret, f"browser:{browser}"))
+    """The rater of a link or of a platform's id, if this browser is the first to use it, or the one that did."""
+    who, mine = link.external_id or link.nonce, signing.csrf_token(site.secret, f"browser:{browser}")
+    try:
+        rater = site.store.claim(study, who, mine, platform=link.platform, data=link.data)
+    except NotExpected as error:
+        message = "The researcher has not invited this id of the platform. Return the task, or write to the researcher."
+        raise Refused(403, "Not invited", message) from error
+    except TooManyRaters as error:
+        message = "Many people are beginning at this moment. Nothing is lost: open this page again in a minute."
+        raise Refused(429, "Please wait a minute", message) from error
     if rater is None:
         raise Refused(
             403,
             "This link is in use",
-            "Somebody began with this link in another browser. Go on there, or ask the researcher for a new link.",
+            "Somebody began with this link or id in another browser. Go on there, or write to the researcher.",
         )
     return rater
 

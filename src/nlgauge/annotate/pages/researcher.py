@@ -26,7 +26,8 @@ from nlgauge.annotate.exporting import ratings
 from nlgauge.annotate.pages import signing
 from nlgauge.annotate.pages.rendering import page, tidy_line
 from nlgauge.annotate.pages.security import Number, Refused, Site, allows, form_fields, go_to, one
-from nlgauge.annotate.pages.signing import ResearcherSession
+from nlgauge.annotate.pages.signing import KnownBrowser, ResearcherSession
+from nlgauge.annotate.settings import CROWDS
 from nlgauge.data.writing import write_table
 
 MOST_LINKS = 500
@@ -35,6 +36,7 @@ _DISPUTED = 200
 _LATEST = 500
 _BOARDS_KEPT = 4
 _MOST_FEES = 100
+_KNOWN_SECONDS = 180 * 86400.0
 _CHART = (300, 120)
 _KINDS = {
     "csv": "text/csv; charset=utf-8",
@@ -131,7 +133,8 @@ def researcher_routes(site: Site) -> APIRouter:
         site.check_post(request, visitor, one(fields, "csrf"))
         name, password = one(fields, "name"), fields.get("password", [""])[0]
         address = request.client.host if request.client else "unknown"
-        outcome = store.check_login(name, password, address)
+        browser = site.known_browser(request, name)
+        outcome = store.check_login(name, password, address, browser=browser)
         if outcome.wait_seconds > 0:
             seconds = math.ceil(outcome.wait_seconds)
             made = login_form(request, status=429, name=name, error=f"Too many tries. Wait {seconds} seconds.")
@@ -144,6 +147,8 @@ def researcher_routes(site: Site) -> APIRouter:
         store.begin_session(name, session.nonce, expires_at)
         made = go_to("/studies")
         site.remember(made, session)
+        known = KnownBrowser(name=name, expires_at=site.now + _KNOWN_SECONDS, nonce=browser or signing.new_nonce())
+        site.remember(made, known)
         return made
 
     @routes.post("/logout", include_in_schema=False)
@@ -178,8 +183,8 @@ def researcher_routes(site: Site) -> APIRouter:
             most_units=max(numbers.progress.units_by_ratings.values(), default=1) or 1,
             takes_links=allows(study, "direct"),
             entrances=[
-                (platform, signing.entrance_address(site.address(request), study.name, platform))
-                for platform in ("mturk", "prolific")
+                (platform, signing.entrance_address(site.address(request), study.name, platform, site.secret))
+                for platform in CROWDS
                 if allows(study, platform)
             ],
             most_links=MOST_LINKS,

@@ -25,7 +25,14 @@ from nlgauge.annotate.database.records import Study
 from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.pages import signing
 from nlgauge.annotate.pages.rendering import page
-from nlgauge.annotate.pages.signing import RaterSession, ResearcherSession, Session, TokenError, VisitorSession
+from nlgauge.annotate.pages.signing import (
+    KnownBrowser,
+    RaterSession,
+    ResearcherSession,
+    Session,
+    TokenError,
+    VisitorSession,
+)
 from nlgauge.annotate.settings import Platform
 from nlgauge.errors import OptionError
 
@@ -301,6 +308,11 @@ class Site:
         """The researcher who is logged in."""
         found = self._session(request, ResearcherSession, "researcher")
         return found if found is not None and self.store.has_session(found.name, found.nonce) else None
+
+    def known_browser(self, request: Request, name: str) -> str:
+        """What identifies a browser in which this researcher has logged in before; empty for others."""
+        found = self._session(request, KnownBrowser, "known")
+        return found.nonce if found is not None and found.name == name else ""
 
     def remember(self, response: Response, session: Session, *, in_frame: bool = False) -> None:
         """Set the cookie of a session."""

@@ -26,7 +26,7 @@ from nlgauge.errors import DataError, OptionError
 FEWEST_SECRET_CHARACTERS = 32
 LINK_DAYS = 30.0
 
-Purpose = Literal["link", "entrance", "rater", "researcher", "visitor"]
+Purpose = Literal["link", "entrance", "rater", "researcher", "visitor", "known"]
 
 
 class TokenError(DataError):
@@ -101,6 +101,15 @@ class ResearcherSession(Session):
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownBrowser(Session):
+    """A browser in which a researcher has logged in; it outlives the session."""
+
+    purpose = "known"
+
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class VisitorSession(Session):
     """A browser that has opened an entrance or the login page."""
 
@@ -158,9 +167,15 @@ def link_address(base_url: str, token: str) -> str:
     return f"{base_url.rstrip('/')}/r/{token}"
 
 
-def entrance_address(base_url: str, study: str, platform: Platform) -> str:
-    """The address that a crowd platform opens, to which it adds its own parameters."""
-    return f"{base_url.rstrip('/')}/s/{quote(study, safe='')}/{platform}"
+def entrance_address(base_url: str, study: str, platform: Platform, secret: str) -> str:
+    """The address that a crowd platform opens, to which it adds its own parameters; nobody can guess its last part."""
+    return f"{base_url.rstrip('/')}/s/{quote(study, safe='')}/{platform}/{entrance_key(secret, study, platform)}"
+
+
+def entrance_key(secret: str, study: str, platform: Platform) -> str:
+    """What only the site and the platform know of the address of an entrance."""
+    signer = Signer(secret, salt="nlgauge.annotate.entrance-address", key_derivation="hmac")
+    return signer.get_signature(f"{platform}:{study}").decode()
 
 
 def sign(secret: str, purpose: Purpose, content: Signed) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import socket
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any
 
 from nlgauge.engine.cores import available_cores
@@ -59,15 +61,47 @@ def cluster(address: str, workers: int) -> Iterator[Any]:
         return
     address = address or os.environ.get("RAY_ADDRESS", "")
     quietly = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address and address not in ("auto", "local"):
-        _connect(ray, address, quietly)
-    elif address == "local" or not _joined(ray, quietly):
-        ray.init(address="local", num_cpus=max(1, workers or available_cores()), include_dashboard=False, **quietly)
-    _keep_quiet()
+    with ExitStack() as settings:
+        if address and address not in ("auto", "local"):
+            _connect(ray, address, quietly)
+        elif address == "local" or not _joined(ray, quietly):
+            settings.enter_context(_alone())
+            cores = max(1, workers or available_cores())
+            ray.init(address="local", num_cpus=cores, include_dashboard=False, _node_ip_address="127.0.0.1", **quietly)
+        _keep_quiet()
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Settings of a cluster for this process alone: it listens on the loopback, and asks for its own token.
+
+    Ray replaces a loopback address by one that other machines reach, unless clusters of machines are switched off.
+    """
+    from ray._private import ray_constants
+
+    raylet: Any = import_module("ray._raylet")
+    clusters, allowed = ray_constants.ENABLE_RAY_CLUSTERS_ENV_VAR, ray_constants.ENABLE_RAY_CLUSTER
+    own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), clusters: "0"}
+    before = {name: os.environ[name] for name in own if name in os.environ}
+
+    def use(allowed: bool) -> None:
+        ray_constants.ENABLE_RAY_CLUSTER = allowed
+        raylet.Config.initialize("")
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+    os.environ.update(own)
+    use(False)
     try:
-        yield ray
+        yield
     finally:
-        ray.shutdown()
+        for name in own:
+            del os.environ[name]
+        os.environ.update(before)
+        use(allowed)
 
 
 def _connect(ray: Any, address: str, quietly: dict[str, Any]) -> None:
