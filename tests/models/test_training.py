@@ -30,7 +30,7 @@ from nlgauge.models.training.data import TrainingCorpus, read_texts
 from nlgauge.models.training.language_model import Architecture, LanguageModelRecipe
 from nlgauge.models.training.objectives import CausalObjective
 from nlgauge.models.training.recipe import RECIPES
-from nlgauge.models.training.run import TrainingCard, TrainingFolder
+from nlgauge.models.training.run import TrainingCard, TrainingFolder, _load_tensors, _save_tensors
 from nlgauge.models.training.settings import TrainingSettings
 from nlgauge.models.training.steps import Objective, train
 from tests.helpers import COMMAND, environment, nlgauge
@@ -350,6 +350,20 @@ def test_a_damaged_checkpoint_is_an_error_and_not_a_new_start(tmp_path: Path) ->
         (folder.checkpoints / "state.safetensors").write_bytes(b"cut short")
     with pytest.raises(ModelError, match=r"damaged checkpoint .* fresh="):
         walk(Valley(), TrainingSettings(), tmp_path / "out")
+
+
+def test_a_checkpoint_with_a_flipped_bit_is_refused(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(12.0).reshape(3, 4), "b": torch.zeros((), dtype=torch.bfloat16)}
+    file = tmp_path / "state.safetensors"
+    _save_tensors(file, tensors, "a note")
+    found, note = _load_tensors(file)
+    assert note == "a note"
+    assert all(torch.equal(found[name], value) for name, value in tensors.items())
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(ModelError, match=f"{file}: damaged checkpoint"):
+            _load_tensors(file)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists() or os.geteuid() != 0, reason="needs a small file system of its own")

@@ -8,12 +8,14 @@ import os
 import platform
 import shutil
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from nlgauge.engine import saving
+from nlgauge.engine.checksums import Damaged, opened, sealed
 from nlgauge.engine.files import write_text
 from nlgauge.engine.scratch import MEMORY_BYTES, Scratch
 from nlgauge.errors import OptionError, OutputError
@@ -76,9 +78,11 @@ class RunFolder:
             self._write_manifest(wanted)
             return
         try:
-            found = json.loads(place.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise OptionError(f"{place}: cannot be read ({error}); choose another folder") from error
+            found = opened(place.read_bytes())
+        except (OSError, Damaged) as error:
+            raise OptionError(
+                f"{place}: damaged, or of another version ({error}); delete this folder or choose another"
+            ) from error
         if differences := list(_differences(found, wanted)):
             more = f" (and {len(differences) - _SHOWN} more)" if len(differences) > _SHOWN else ""
             raise OptionError(
@@ -88,21 +92,24 @@ class RunFolder:
 
     def note(self, name: str, value: Any) -> None:
         """Add a value that became known during the run to the manifest."""
-        found = json.loads((self.folder / _MANIFEST).read_text(encoding="utf-8"))
+        found = opened((self.folder / _MANIFEST).read_bytes())
         self._write_manifest({**found, name: value})
 
     def _write_manifest(self, settings: Mapping[str, Any]) -> None:
-        write_text(self.folder / _MANIFEST, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+        write_text(self.folder / _MANIFEST, json.dumps(sealed(settings), indent=1, ensure_ascii=False) + "\n")
 
     def is_done(self, piece: str) -> bool:
-        """Whether a piece exists and is intact; a damaged piece is removed."""
+        """Whether a piece exists and is intact; a damaged piece is removed with a warning."""
         place = self.folder / _PIECES / piece
         if not place.exists():
             return False
-        if saving.is_whole(place):
-            return True
-        shutil.rmtree(place, ignore_errors=True)
-        return False
+        try:
+            saving.check(place)
+        except Damaged as error:
+            warnings.warn(f"{place}: damaged: {error}; it is left out and computed again", stacklevel=2)
+            shutil.rmtree(place, ignore_errors=True)
+            return False
+        return True
 
     def load(self, piece: str) -> Any:
         """A finished piece."""
