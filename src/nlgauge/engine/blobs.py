@@ -89,12 +89,15 @@ class BlobStore:
 
     def _copied(self, into: sqlite3.Connection) -> int:
         for order in ("", " DESC"):
-            with suppress(*_DAMAGE), closing(sqlite3.connect(self._path)) as damaged:
-                damaged.text_factory = bytes
-                rows = damaged.execute(f"SELECT key, value, checksum FROM entries ORDER BY key{order}")  # noqa: S608
-                into.executemany(_INSERT, (row for row in rows if self._is_sound(*row)))
+            into.executemany(_INSERT, self._readable(order))
         (count,) = into.execute("SELECT count(*) FROM entries").fetchone()
         return int(count)
+
+    def _readable(self, order: str) -> Iterator[tuple[bytes, bytes, bytes]]:
+        with suppress(*_DAMAGE), closing(sqlite3.connect(self._path)) as damaged:
+            damaged.text_factory = bytes
+            rows = damaged.execute(f"SELECT key, value, checksum FROM entries ORDER BY key{order}")  # noqa: S608
+            yield from (row for row in rows if self._is_sound(*row))
 
 
 def _with(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -61,8 +61,9 @@ class RunFolder:
             ) from error
         except OSError as error:
             raise OutputError(f"{self.folder}: cannot be locked: {error.strerror}; choose another folder") from error
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
+        with _writing(self.folder):
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
 
     def scratch(self, memory_bytes: int = MEMORY_BYTES) -> Scratch:
         """Space for large intermediate results, on the same disk as the pieces."""

@@ -161,14 +161,16 @@ class TrainingFolder:
         file = self.checkpoints / _BEST.format(step=step)
         _set_weights(model, _load_tensors(file)[0], file)
 
-    def finish(self, save: Callable[[Path], None], card: TrainingCard) -> None:
-        """Put the model and the card in place, the card last, and remove the checkpoints."""
+    def finish(self, save: Callable[[Path], None], card: TrainingCard) -> TrainingCard:
+        """Put the model and the card in place, the card with checksums last, and remove the checkpoints."""
         made = self.make("model", save)
         for part in sorted(made.iterdir(), key=lambda part: (part.suffix == ".safetensors", part.name)):
             with atomic_path(self.out / part.name) as temporary:
                 shutil.copyfile(part, temporary)
-        _write_sealed(self.out / CARD, msgspec.structs.replace(card, files=file_checksums(made)))
+        card = msgspec.structs.replace(card, files=file_checksums(made))
+        _write_sealed(self.out / CARD, card)
         _clean(self.out)
+        return card
 
 
 def read_trained(folder: Path, task: str) -> TrainingCard:
