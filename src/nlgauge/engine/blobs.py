@@ -39,10 +39,10 @@ class BlobStore:
         if not self._path.exists():
             return {}
         rows = self._use(lambda database: list(_rows_of(database, keys)), "read") or []
-        found = {key: value for key, value, check in rows if self._is_sound(key, value, check)}
-        if damaged := len(rows) - len(found):
+        sound = [(key, value) for key, value, check in rows if self._is_sound(key, value, check)]
+        if damaged := len(rows) - len(sound):
             warnings.warn(f"cache {self._path}: entries that are damaged and computed again: {damaged}", stacklevel=2)
-        return found
+        return dict(sound)
 
     def put_many(self, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep values."""

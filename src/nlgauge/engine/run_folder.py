@@ -78,13 +78,7 @@ class RunFolder:
                 raise OptionError(f"{self.folder}: has pieces of a run but no {_MANIFEST}; choose an empty folder")
             self._write_manifest(wanted)
             return
-        try:
-            found = opened(place.read_bytes())
-        except (OSError, Damaged) as error:
-            raise OptionError(
-                f"{place}: damaged, or of another version ({error}); delete this folder or choose another"
-            ) from error
-        if differences := list(_differences(found, wanted)):
+        if differences := list(_differences(self._manifest(), wanted)):
             more = f" (and {len(differences) - _SHOWN} more)" if len(differences) > _SHOWN else ""
             raise OptionError(
                 f"{self.folder}: holds another run: {'; '.join(differences[:_SHOWN])}{more}; give the same options and "
@@ -93,8 +87,16 @@ class RunFolder:
 
     def note(self, name: str, value: Any) -> None:
         """Add a value that became known during the run to the manifest."""
-        found = opened((self.folder / _MANIFEST).read_bytes())
-        self._write_manifest({**found, name: value})
+        self._write_manifest({**self._manifest(), name: value})
+
+    def _manifest(self) -> dict[str, Any]:
+        place = self.folder / _MANIFEST
+        try:
+            return opened(place.read_bytes())
+        except (OSError, Damaged) as error:
+            raise OptionError(
+                f"{place}: damaged, or of another version ({error}); delete this folder or choose another"
+            ) from error
 
     def _write_manifest(self, settings: Mapping[str, Any]) -> None:
         write_text(self.folder / _MANIFEST, json.dumps(sealed(settings), indent=1, ensure_ascii=False) + "\n")
