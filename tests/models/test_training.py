@@ -102,6 +102,17 @@ def test_the_outcome_is_a_model_like_any_other(trained: tuple[Path, TrainingCard
         assert "lm_head.weight" not in file.keys()  # noqa: SIM118
 
 
+def test_a_model_that_is_not_as_training_left_it_is_refused(trained: tuple[Path, TrainingCard], tmp_path: Path) -> None:
+    for name in ("model.safetensors", "tokenizer.json", "training.json"):
+        folder = tmp_path / name
+        shutil.copytree(trained[0], folder)
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        with pytest.raises(ModelError, match=f"{folder / name}: damaged"):
+            load_language_model(str(folder))
+
+
 def test_fine_tuning_starts_from_the_weights(trained: tuple[Path, TrainingCard], tmp_path: Path) -> None:
     texts = [f"{text} {text}" for text in stories(200)]
     texts[0] = " ".join(texts[:20])
