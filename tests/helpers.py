@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nlgauge import zstd
+from nlgauge.engine.checksums import CHECKSUM, sealed
 
 MB = 1 << 20
 COMMAND = (sys.executable, "-m", "nlgauge.cli.main")
@@ -48,6 +52,11 @@ def nlgauge(*arguments: str, cwd: Path, cache: Path, stdin: bytes = b"") -> Outc
     """Run the command in a folder and wait for it."""
     done = subprocess.run([*COMMAND, *arguments], cwd=cwd, env=environment(cache), input=stdin, capture_output=True)
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def write_document(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON document with the checksum that it would have had with this content."""
+    path.write_text(json.dumps(sealed({name: value for name, value in document.items() if name != CHECKSUM})))
 
 
 def packed(data: bytes, packing: str) -> bytes:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nlgauge.errors import DataError, MissingExtra, OutputError, UnknownName, argument
+from nlgauge.schema import document_text
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Table
@@ -120,7 +120,7 @@ def log_scores(scores: Sequence[Score], document: dict[str, Any], tracker: str) 
         if tracker == "mlflow":
             with module.start_run():
                 module.log_metrics(numbers)
-                module.log_text(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False), "nlgauge.json")
+                module.log_text(document_text(document), "nlgauge.json")
         else:
             signatures = sorted({str(score.signature) for score in scores})
             with module.init(job_type="nlgauge", config={"signatures": signatures}) as run:

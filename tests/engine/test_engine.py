@@ -13,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ class TestRows:
         file = write_sets(tmp_path / "sets.jsonl", 200, poison=(77,))
         with pytest.raises(DataError, match=r"sets\.jsonl, line 78: a worker ended with exit code 3 twice on this row"):
             nlgauge.score(str(file), [Touchy()], **vars(options(tmp_path / "run")))
-        file.write_text(file.read_text())  # the same bytes at another time: another file for all we know
+        file.write_text(file.read_text().replace("poison", "potion"))
         with pytest.raises(OptionError, match="holds another run: files had"):
             nlgauge.score(str(file), [Touchy()], **vars(options(tmp_path / "run")))
 
@@ -241,6 +242,19 @@ class TestInputs:
         found = nlgauge.score(source, [*CORPUS, meddler], **vars(how))
         plain = nlgauge.score(str(sets), CORPUS)
         assert numbers(found)[: len(CORPUS)] == numbers(plain)
+
+    def test_inputs_are_known_by_what_they_hold(self, sets: Path, tmp_path: Path, expected: list[object]) -> None:
+        file = tmp_path / "copy.jsonl"
+        file.write_bytes(sets.read_bytes())
+        how = options(tmp_path / "run", workers=1)
+        score = partial(nlgauge.score, str(file), CORPUS, **vars(how))
+        before, when = numbers(score()), file.stat().st_mtime_ns
+        os.utime(file, ns=(when + 10**9, when + 10**9))
+        assert numbers(score()) == before
+        file.write_bytes(file.read_bytes().replace(b"w1", b"w2", 1))
+        os.utime(file, ns=(when, when))
+        with pytest.raises(OptionError, match=r"holds another run: files had .*copy\.jsonl: \d+ bytes, SHA-256 "):
+            score()
 
     def test_a_run_with_other_settings_is_refused_and_says_what_differs(self, sets: Path, tmp_path: Path) -> None:
         nlgauge.score(str(sets), ["distinct"], **vars(options(tmp_path / "run", workers=1)))
@@ -370,8 +384,12 @@ class TestFolder:
         metrics: list[str | Metric] = [*CORPUS, Touchy()]
         nlgauge.score(str(sets), metrics, confidence=True, resamples=100, **vars(how))
         damaged = next((tmp_path / "run" / "pieces" / "000002").glob("*.parquet"))
-        damaged.write_bytes(damaged.read_bytes()[:-1])
-        assert numbers(nlgauge.score(str(sets), metrics, confidence=True, resamples=100, **vars(how))) == expected
+        content = bytearray(damaged.read_bytes())
+        content[len(content) // 2] ^= 1
+        damaged.write_bytes(content)
+        with pytest.warns(UserWarning, match=f"000002: damaged: {damaged.name} does not match its checksum"):
+            found = nlgauge.score(str(sets), metrics, confidence=True, resamples=100, **vars(how))
+        assert numbers(found) == expected
 
     @pytest.mark.parametrize(
         ("metric", "count"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,10 @@ import polars as pl
 import pytest
 
 from nlgauge.engine import saving
-from nlgauge.errors import NLGaugeError, OptionError
+from nlgauge.engine.checksums import Damaged
+from nlgauge.errors import DataError, NLGaugeError, OptionError
+from tests.errors import raises
+from tests.helpers import write_document
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,21 @@ def test_values_come_back_as_they_were(tmp_path: Path) -> None:
     assert not any(file.read_bytes().startswith(b"\x80") for file in (tmp_path / "moved").iterdir())  # no pickle
 
 
-def test_a_shortened_file_is_noticed(tmp_path: Path) -> None:
-    saving.save((np.arange(1000),), tmp_path)
-    assert saving.is_whole(tmp_path)
-    file = next(tmp_path.glob("*.parquet"))
-    file.write_bytes(file.read_bytes()[:-10])
-    assert not saving.is_whole(tmp_path)
+@pytest.mark.parametrize("name", ["rows-1000.parquet", "value.json", "0.data"])
+def test_a_changed_file_is_noticed(tmp_path: Path, name: str) -> None:
+    (tmp_path / "spilled").write_bytes(b"abc")
+    (tmp_path / "place").mkdir()
+    saving.save((np.arange(1000), tmp_path / "spilled"), tmp_path / "place")
+    saving.check(tmp_path / "place")
+    file = tmp_path / "place" / name
+    content = file.read_bytes()
+    for damaged in (content[:-2], content[:-2] + b"x" + content[-1:], None):
+        file.unlink() if damaged is None else file.write_bytes(damaged)
+        with pytest.raises(Damaged, match=re.escape(name)):
+            saving.check(tmp_path / "place")
+        if name != "0.data":  # what stays on disk is checked before a run continues, not at each reading
+            with raises(DataError, file=str(tmp_path / "place")):
+                saving.load(tmp_path / "place")
 
 
 @pytest.mark.parametrize("value", [{1, 2}, object(), np.array([object()]), {1: 2}])
@@ -79,7 +91,7 @@ def test_what_cannot_be_written_says_what_to_implement(value: object, tmp_path: 
 
 
 def test_a_class_that_nobody_has_loaded_is_not_imported(tmp_path: Path) -> None:
-    (tmp_path / "value.json").write_text(json.dumps({"value": {"class": "antigravity:X", "fields": {}}}))
+    write_document(tmp_path / "value.json", {"value": {"class": "antigravity:X", "fields": {}}, "files": {}})
     with pytest.raises(NLGaugeError, match="not loaded"):
         saving.load(tmp_path)
     assert "antigravity" not in sys.modules

@@ -21,6 +21,7 @@ from nlgauge.models.language.base import Sampling, load_language_model
 from nlgauge.models.language.kneser_ney import FALLBACK, discounts
 from nlgauge.models.language.ngram import NgramModel, join_words
 from nlgauge.text.tokens import Tokenizer
+from tests.helpers import write_document
 
 WORDS = "abcde"
 sentences = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(" ".join)
@@ -353,13 +354,16 @@ def test_a_damaged_or_foreign_folder_is_refused(tmp_path: Path, model: NgramMode
         "",
         "{}",
         "[1]",
-        good_card.replace("nlgauge-ngram-1", "other"),
-        good_card.replace(model.fingerprint, "../x"),
+        good_card.replace('"order": 3', '"order": 2'),
     ):
         card.write_text(text)
         with pytest.raises(ModelError, match="not the card"):
             NgramModel.load(folder)
-    card.write_text(good_card.replace('"order": 3', '"order": 2'))
+    for changes in ({"format": "other"}, {"fingerprint": "../x"}):
+        write_document(card, {**json.loads(good_card), **changes})
+        with pytest.raises(ModelError, match="not the card"):
+            NgramModel.load(folder)
+    write_document(card, {**json.loads(good_card), "order": 2})
     with pytest.raises(ModelError, match="damaged"):
         NgramModel.load(folder)
     card.write_text(good_card)

@@ -23,7 +23,7 @@ from nlgauge.models.training.data import PromptPair
 from nlgauge.models.training.ruber import RuberRecipe, read_ruber_pairs
 from nlgauge.models.training.run import TrainingCard
 from tests.conftest import make_encoder
-from tests.helpers import COMMAND, environment, nlgauge
+from tests.helpers import COMMAND, environment, nlgauge, write_document
 
 TOPICS = {
     "kitchen": ("bread", "oven", "soup", "spoon", "cheese"),
@@ -199,7 +199,7 @@ def test_an_encoder_reads_frozen_or_tuned(data: str, encoder: str, tmp_path: Pat
     moved = tmp_path / "moved"
     shutil.copytree(tmp_path / "out", moved)
     card_file = moved / "training.json"
-    card_file.write_text(card_file.read_text().replace(encoder, "/nowhere/encoder"))
+    write_document(card_file, json.loads(card_file.read_text().replace(encoder, "/nowhere/encoder")))
     with pytest.raises(ModelError, match=r"was trained with /nowhere/encoder@.*, which is not available"):
         create_metric(f"ruber:model={moved}").score(items(["a"], ["b"], [["c"]]))
 

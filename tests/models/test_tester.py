@@ -35,6 +35,7 @@ from nlgauge.models.language.tester import (
     read_contexts,
 )
 from tests.helpers import nlgauge as command_line
+from tests.helpers import write_document
 
 SMALL_PLAN = GenerationPlan(
     model="ngram", sweep=ParameterSweep("temperature=0.5,1.0"), max_new_tokens=5, responses_per_set=50, seed=1
@@ -187,7 +188,8 @@ def test_a_damaged_piece_is_written_again(tmp_path: Path, harm: str) -> None:
         damaged.write_bytes(damaged.read_bytes()[:-10])
     output.unlink()
     watched.calls = []
-    generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, output, folder=run)
+    with pytest.warns(UserWarning, match=f"000002: damaged: {damaged.name}"):
+        generate_sets(watched, SMALL_CONTEXTS, SMALL_PLAN, output, folder=run)
     assert watched.calls == [50]
     assert output.read_bytes() == whole
 
@@ -225,7 +227,7 @@ def test_a_run_from_before_decoding_changed_is_not_resumed(model: str, tmp_path:
     loaded, run = load_language_model(model), tmp_path / "run"
     generate_sets(loaded, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=run)
     manifest = run / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "decoding": 1}))
+    write_document(manifest, {**json.loads(manifest.read_text()), "decoding": 1})
     with pytest.raises(OptionError, match="holds another run: decoding was 1, now 2;"):
         generate_sets(loaded, SMALL_CONTEXTS, SMALL_PLAN, tmp_path / "out.jsonl", folder=run)
 

@@ -30,7 +30,7 @@ from nlgauge.models.training.data import TrainingCorpus, read_texts
 from nlgauge.models.training.language_model import Architecture, LanguageModelRecipe
 from nlgauge.models.training.objectives import CausalObjective
 from nlgauge.models.training.recipe import RECIPES
-from nlgauge.models.training.run import TrainingCard, TrainingFolder
+from nlgauge.models.training.run import TrainingCard, TrainingFolder, _load_tensors, _save_tensors
 from nlgauge.models.training.settings import TrainingSettings
 from nlgauge.models.training.steps import Objective, train
 from tests.helpers import COMMAND, environment, nlgauge
@@ -100,6 +100,17 @@ def test_the_outcome_is_a_model_like_any_other(trained: tuple[Path, TrainingCard
 
     with safe_open(out / "model.safetensors", framework="pt") as file:
         assert "lm_head.weight" not in file.keys()  # noqa: SIM118
+
+
+def test_a_model_that_is_not_as_training_left_it_is_refused(trained: tuple[Path, TrainingCard], tmp_path: Path) -> None:
+    for name in ("model.safetensors", "tokenizer.json", "training.json"):
+        folder = tmp_path / name
+        shutil.copytree(trained[0], folder)
+        content = bytearray((folder / name).read_bytes())
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+        with pytest.raises(ModelError, match=f"{folder / name}: damaged"):
+            load_language_model(str(folder))
 
 
 def test_fine_tuning_starts_from_the_weights(trained: tuple[Path, TrainingCard], tmp_path: Path) -> None:
@@ -350,6 +361,20 @@ def test_a_damaged_checkpoint_is_an_error_and_not_a_new_start(tmp_path: Path) ->
         (folder.checkpoints / "state.safetensors").write_bytes(b"cut short")
     with pytest.raises(ModelError, match=r"damaged checkpoint .* fresh="):
         walk(Valley(), TrainingSettings(), tmp_path / "out")
+
+
+def test_a_checkpoint_with_a_flipped_bit_is_refused(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(12.0).reshape(3, 4), "b": torch.zeros((), dtype=torch.bfloat16)}
+    file = tmp_path / "state.safetensors"
+    _save_tensors(file, tensors, "a note")
+    found, note = _load_tensors(file)
+    assert note == "a note"
+    assert all(torch.equal(found[name], value) for name, value in tensors.items())
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(ModelError, match=f"{file}: damaged checkpoint"):
+            _load_tensors(file)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists() or os.geteuid() != 0, reason="needs a small file system of its own")

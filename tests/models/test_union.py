@@ -24,7 +24,7 @@ from nlgauge.models.training.settings import TrainingSettings
 from nlgauge.models.training.union import UnionObjective, UnionRecipe
 from nlgauge.stats.inference import Inference
 from tests.conftest import make_encoder
-from tests.helpers import COMMAND, environment
+from tests.helpers import COMMAND, environment, write_document
 from tests.helpers import nlgauge as run_nlgauge
 
 WHO = ("Anna", "Ben", "Carla", "David", "Eve", "Frank", "Gina", "Hugo", "Iris", "Jon")
@@ -241,11 +241,14 @@ def test_folders_that_are_no_union_are_refused(trained: Trained, encoder: str, t
     foreign = tmp_path / "foreign"
     shutil.copytree(trained[0], foreign)
     card = json.loads((foreign / "training.json").read_text())
-    (foreign / "training.json").write_text(json.dumps({**card, "run": {**card["run"], "task": "lm"}}))
+    write_document(foreign / "training.json", {**card, "run": {**card["run"], "task": "lm"}})
     refused(foreign, "a model of `nlgauge train lm`")
     (foreign / "training.json").write_text("{")
     refused(foreign, "damaged")
-    for missing, message in (("model.safetensors", "encoder"), ("model_head.safetensors", "has no model_head")):
+    for missing, message in (
+        ("model.safetensors", "damaged"),
+        ("model_head.safetensors", "has no model_head"),
+    ):
         broken = tmp_path / f"without {missing}"
         shutil.copytree(trained[0], broken)
         (broken / missing).unlink()

@@ -28,6 +28,7 @@ from nlgauge.studies.base import Result
 from nlgauge.studies.huse.score import Huse
 from tests import helpers
 from tests.errors import raises
+from tests.helpers import write_document
 
 WORDS = tuple(f"word{i}" for i in range(300))
 
@@ -371,7 +372,7 @@ def huse_document() -> dict[str, Any]:
 
 def test_results_of_studies_have_a_card(tmp_path: Path) -> None:
     study = tmp_path / "huse.json"
-    study.write_text(json.dumps(huse_document()))
+    write_document(study, huse_document())
     sets = make_sets(tmp_path / "one.jsonl")
     found = document(sets, "-m", "distinct", "--study", study, output=tmp_path / "report.json")
     (card,) = (question for question in found["questions"] if question["studies"])
@@ -384,7 +385,7 @@ def test_results_of_studies_have_a_card(tmp_path: Path) -> None:
 def test_a_study_that_answers_no_known_question_stands_under_studies(tmp_path: Path) -> None:
     study = tmp_path / "other.json"
     written = huse_document() | {"study": "own", "aspect": "colour", "sentence": "Found <b>much</b>."}
-    study.write_text(json.dumps(written))
+    write_document(study, written)
     sets = make_sets(tmp_path / "one.jsonl")
     found = document(sets, "-m", "distinct", "--study", study, output=tmp_path / "report.json")
     (card,) = (question for question in found["questions"] if question["studies"])
@@ -412,7 +413,7 @@ def test_a_study_that_answers_no_known_question_stands_under_studies(tmp_path: P
 )
 def test_what_is_not_the_whole_result_of_a_study_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     study = tmp_path / "huse.json"
-    study.write_text(json.dumps(huse_document() | changes))
+    write_document(study, huse_document() | changes)
     with pytest.raises(DataError) as error:
         read_result(study)
     assert error.value.file == str(study)
@@ -420,7 +421,7 @@ def test_what_is_not_the_whole_result_of_a_study_is_refused(tmp_path: Path, chan
 
 def test_a_study_of_another_version_says_so(tmp_path: Path) -> None:
     study = tmp_path / "huse.json"
-    study.write_text(json.dumps(huse_document() | {"signature": "huse|k:16|v:9.9.9"}))
+    write_document(study, huse_document() | {"signature": "huse|k:16|v:9.9.9"})
     assert any("computed by NLGauge 9.9.9" in note for note in read_result(study).notes)
 
 

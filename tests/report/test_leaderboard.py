@@ -14,6 +14,7 @@ import pytest
 
 import nlgauge
 from nlgauge.data.tables import ResponseSets
+from nlgauge.engine.checksums import sealed
 from nlgauge.errors import DataError, OptionError
 from nlgauge.metrics.score import Score
 from nlgauge.report.leaderboard import Leaderboard, leaderboard, leaderboard_sheet, read_results
@@ -45,7 +46,7 @@ def saved(place: Path, *scores: Score, **changes: str) -> str:
     text = json.dumps(document)
     for old, new in changes.items():
         text = text.replace(old.replace("__", ":"), new)
-    place.write_text(text)
+    helpers.write_document(place, json.loads(text))
     return str(place)
 
 
@@ -161,7 +162,7 @@ def test_a_metric_without_an_interval_is_ranked_without_a_test(tmp_path: Path) -
         ('{"scores": [{"name": 3}]}', "is not a result of NLGauge, but a JSON document with scores of another form;"),
         ('{"a": 1, "b": 2}', "is not a result of NLGauge, but a JSON document with a, b;"),
         ('{"id": 1}\n{"id": 2}\n', "is not a result of NLGauge, but JSON lines, such as nlgauge score reads;"),
-        ('{"schema": "nlgauge.scores/1", "scores": [], "sets": {}}', "has no scores"),
+        (json.dumps(sealed({"schema": "nlgauge.scores/1", "scores": [], "sets": {}})), "has no scores"),
         ("\x00\ud7ff", "is not a result of NLGauge, but not a JSON document;"),
     ],
 )
@@ -191,7 +192,7 @@ def test_results_with_holes_are_refused(tmp_path: Path) -> None:
         broken = json.loads(json.dumps(document))
         broken["scores"][0] |= changes.pop("score", {})
         broken |= changes
-        (tmp_path / "r.json").write_text(json.dumps(broken))
+        helpers.write_document(tmp_path / "r.json", broken)
         with pytest.raises(DataError, match=message):
             read_results(tmp_path / "r.json")
 

@@ -16,6 +16,7 @@ from scipy.stats import pearsonr
 
 from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.metrics.registry import create_metric
+from nlgauge.perturb.manifest import write_manifest
 from nlgauge.report.study_tables import render_study
 from nlgauge.stats.correlation import correlation_test, fisher_interval, resample_weights
 from nlgauge.stats.inference import Intervals
@@ -84,10 +85,10 @@ def write_suite(folder: Path, **changes: Any) -> Path:
     for name, content in files.items():
         if content is None:
             continue
-        if name == "manifest":
-            (folder / "manifest.json").write_text(json.dumps(content))
-        else:
+        if name != "manifest":
             (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in content))
+    if files["manifest"] is not None:
+        write_manifest(files["manifest"], folder)
     return folder
 
 

@@ -15,6 +15,7 @@ from scipy.stats import pearsonr
 
 from nlgauge.arrays import Array
 from nlgauge.errors import DataError, UnknownName
+from nlgauge.perturb.manifest import write_manifest
 from nlgauge.report.study_tables import render_study
 from nlgauge.stats.correlation import correlation_test, ratio_interval, resample_weights
 from nlgauge.stats.inference import Intervals
@@ -281,8 +282,8 @@ class TestCommand:
     def suite(self, tmp_path: Path) -> Path:
         folder = tmp_path / "suite"
         folder.mkdir()
-        (folder / "manifest.json").write_text('{"format": "nlgauge-suite-1", "corpus": "tales", "signature": "x|v:1"}')
         (folder / "invariance.jsonl").write_text("".join(json.dumps(row) + "\n" for row in made_pairs()))
+        write_manifest({"format": "nlgauge-suite-1", "corpus": "tales", "signature": "x|v:1"}, folder)
         return folder
 
     def test_it_prints_a_table_a_corpus_and_all_rows(self, suite: Path, tmp_path: Path) -> None:
@@ -305,7 +306,7 @@ class TestCommand:
         (suite / "invariance.jsonl").unlink()
         done = run(tmp_path, suite.name, "-m", "distinct")
         assert (done.code, done.out) == (2, "")
-        assert "the suite has no invariance.jsonl" in done.err
+        assert "suite: the suite was damaged or edited: invariance.jsonl cannot be read" in done.err
 
 
 def test_every_format_prints_and_the_scale_begins_at_zero() -> None:

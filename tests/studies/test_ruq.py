@@ -174,7 +174,7 @@ def test_the_most_common_outputs_are_found_and_added(ngram: str) -> None:
     ] == [most]
 
 
-def keys_in(cache: Path, store: str, table: str = "blobs") -> list[bytes]:
+def keys_in(cache: Path, store: str, table: str = "entries") -> list[bytes]:
     """What a store remembers: `logprobs` has a key a text that was scored, `prompts` a key an output."""
     for file in (cache / "stores").glob(f"{store}-*.sqlite"):
         with closing(sqlite3.connect(file)) as database:
@@ -400,7 +400,7 @@ def note_additions(cache: Path, store: str) -> None:
     (file,) = (cache / "stores").glob(f"{store}-*.sqlite")
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("CREATE TABLE added (key BLOB)")
-        database.execute("CREATE TRIGGER note AFTER INSERT ON blobs BEGIN INSERT INTO added VALUES (NEW.key); END")
+        database.execute("CREATE TRIGGER note AFTER INSERT ON entries BEGIN INSERT INTO added VALUES (NEW.key); END")
 
 
 def test_runs_killed_while_writing_and_while_scoring_lose_nothing(tmp_path: Path) -> None:

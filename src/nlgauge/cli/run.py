@@ -15,7 +15,7 @@ from nlgauge._version import __version__
 from nlgauge.cli.commands import argument, words_of
 from nlgauge.cli.output import say
 from nlgauge.errors import DataError, OptionError, UnknownName
-from nlgauge.schema import KEY, check_schema
+from nlgauge.schema import KEY, check_schema, checked_document
 from nlgauge.signature import Signature
 
 _EXPECTED = "expected a plan in TOML, or a result in JSON"
@@ -78,14 +78,14 @@ def read_plan(path: Path) -> list[list[str]]:
 
 def _document(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        document: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        data = path.read_bytes()
+        document: Any = json.loads(data) if path.suffix == ".json" else tomllib.loads(data.decode())
     except FileNotFoundError as error:
         raise DataError(f"no such file; {_EXPECTED}", file=str(path)) from error
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be read ({error}); {_EXPECTED}", file=str(path)) from error
-    if path.suffix == ".json" and isinstance(document, dict):
-        document = document.get(_PLAN, document)
+    if path.suffix == ".json" and isinstance(document, dict) and _PLAN in document:
+        document = checked_document(data, str(path))[_PLAN]
     if not isinstance(document, dict):
         raise DataError(f"has no plan; {_EXPECTED}", file=str(path))
     return document

@@ -14,14 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
+from nlgauge.engine.checksums import CHECKSUM_BYTES, checksum, file_checksum
 from nlgauge.errors import DataError, OptionError
 
-_CHECK_BYTES = 16
 _WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
-
-
-def _check(data: bytes | memoryview) -> bytes:
-    return hashlib.blake2b(data, digest_size=_CHECK_BYTES).digest()
 
 
 @lru_cache(maxsize=1)
@@ -37,8 +33,7 @@ def code_digest() -> str:
 
 @lru_cache(maxsize=64)
 def _digest_of(path: str, size: int, modified: int) -> str:  # noqa: ARG001 - part of the cache key
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_checksum(path)
 
 
 def file_digest(path: str) -> str:
@@ -78,7 +73,7 @@ class Cache:
     """Small tables under keys that are hashes of everything they depend on.
 
     An entry is written beside its place and moved there in one step, so that readers in other processes see all of it
-    or nothing. It begins with a checksum; a damaged entry counts as absent.
+    or nothing. It begins with a checksum; a damaged entry is removed with a warning and counts as absent.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -95,21 +90,21 @@ class Cache:
         return digest.hexdigest()
 
     def _place(self, key: str) -> Path:
-        return self._folder / key[:2] / f"{key[2:]}.arrow"
+        return self._folder / key[:2] / f"{key[2:]}.entry"
 
     def get(self, key: str) -> pl.DataFrame | None:
         """The entry, or None."""
+        place = self._place(key)
         try:
-            entry = self._place(key).read_bytes()
-            check, data = entry[:_CHECK_BYTES], entry[_CHECK_BYTES:]
-            if check == _check(data):
-                return pl.read_ipc(data)
-        except FileNotFoundError:
+            entry = place.read_bytes()
+        except OSError:
             return None
-        except (OSError, pl.exceptions.PolarsError):
-            pass
+        check, data = entry[:CHECKSUM_BYTES], entry[CHECKSUM_BYTES:]
+        if check == checksum(key.encode(), data):
+            return pl.read_ipc(data)
+        warnings.warn(f"cache entry {place}: damaged; it is left out and computed again", stacklevel=1)
         with suppress(OSError):
-            self._place(key).unlink()
+            place.unlink()
         return None
 
     def put(self, key: str, frame: pl.DataFrame) -> None:
@@ -122,7 +117,7 @@ class Cache:
             frame.write_ipc(buffer)
             handle, temporary = tempfile.mkstemp(dir=place.parent)
             with os.fdopen(handle, "wb") as file:
-                file.write(_check(buffer.getbuffer()))
+                file.write(checksum(key.encode(), buffer.getbuffer()))
                 file.write(buffer.getbuffer())
             Path(temporary).replace(place)
         except OSError as error:

@@ -8,12 +8,14 @@ import os
 import platform
 import shutil
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from nlgauge.engine import saving
+from nlgauge.engine.checksums import Damaged, opened, sealed
 from nlgauge.engine.files import write_text
 from nlgauge.engine.scratch import MEMORY_BYTES, Scratch
 from nlgauge.errors import OptionError, OutputError
@@ -59,8 +61,9 @@ class RunFolder:
             ) from error
         except OSError as error:
             raise OutputError(f"{self.folder}: cannot be locked: {error.strerror}; choose another folder") from error
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
+        with _writing(self.folder):
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
 
     def scratch(self, memory_bytes: int = MEMORY_BYTES) -> Scratch:
         """Space for large intermediate results, on the same disk as the pieces."""
@@ -75,11 +78,7 @@ class RunFolder:
                 raise OptionError(f"{self.folder}: has pieces of a run but no {_MANIFEST}; choose an empty folder")
             self._write_manifest(wanted)
             return
-        try:
-            found = json.loads(place.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise OptionError(f"{place}: cannot be read ({error}); choose another folder") from error
-        if differences := list(_differences(found, wanted)):
+        if differences := list(_differences(self._manifest(), wanted)):
             more = f" (and {len(differences) - _SHOWN} more)" if len(differences) > _SHOWN else ""
             raise OptionError(
                 f"{self.folder}: holds another run: {'; '.join(differences[:_SHOWN])}{more}; give the same options and "
@@ -88,21 +87,32 @@ class RunFolder:
 
     def note(self, name: str, value: Any) -> None:
         """Add a value that became known during the run to the manifest."""
-        found = json.loads((self.folder / _MANIFEST).read_text(encoding="utf-8"))
-        self._write_manifest({**found, name: value})
+        self._write_manifest({**self._manifest(), name: value})
+
+    def _manifest(self) -> dict[str, Any]:
+        place = self.folder / _MANIFEST
+        try:
+            return opened(place.read_bytes())
+        except (OSError, Damaged) as error:
+            raise OptionError(
+                f"{place}: damaged, or of another version ({error}); delete this folder or choose another"
+            ) from error
 
     def _write_manifest(self, settings: Mapping[str, Any]) -> None:
-        write_text(self.folder / _MANIFEST, json.dumps(settings, indent=1, ensure_ascii=False) + "\n")
+        write_text(self.folder / _MANIFEST, json.dumps(sealed(settings), indent=1, ensure_ascii=False) + "\n")
 
     def is_done(self, piece: str) -> bool:
-        """Whether a piece exists and is intact; a damaged piece is removed."""
+        """Whether a piece exists and is intact; a damaged piece is removed with a warning."""
         place = self.folder / _PIECES / piece
         if not place.exists():
             return False
-        if saving.is_whole(place):
-            return True
-        shutil.rmtree(place, ignore_errors=True)
-        return False
+        try:
+            saving.check(place)
+        except Damaged as error:
+            warnings.warn(f"{place}: damaged: {error}; it is left out and computed again", stacklevel=2)
+            shutil.rmtree(place, ignore_errors=True)
+            return False
+        return True
 
     def load(self, piece: str) -> Any:
         """A finished piece."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nlgauge.engine.checksums import Damaged, check_files, file_checksum, opened, sealed
 from nlgauge.errors import DataError, NLGaugeError, OptionError, OutputError, argument
 
 _TREE = "value.json"
@@ -29,34 +30,33 @@ def save(value: Any, folder: Path) -> None:
     writer = _Writer(folder)
     tree = writer.tree(value)
     try:
-        sizes = {**writer.write_columns(), **{name: (folder / name).stat().st_size for name in writer.files}}
-        (folder / _TREE).write_text(json.dumps({"value": tree, "sizes": sizes}), encoding="utf-8")
+        files = {name: file_checksum(folder / name) for name in (*writer.write_columns(), *writer.files)}
+        (folder / _TREE).write_text(json.dumps(sealed({"value": tree, "files": files})), encoding="utf-8")
     except (OSError, pl.exceptions.PolarsError) as error:
         raise OutputError(f"{folder}: cannot be written: {getattr(error, 'strerror', '') or error}") from error
 
 
 def load(folder: Path) -> Any:
-    """The value in a folder."""
-    return _Reader(folder).value(_document(folder)["value"])
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether a folder is complete (a power failure may truncate files)."""
+    """The value in a folder; what is read into memory is checked."""
     try:
-        sizes = _document(folder)["sizes"]
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (DataError, FileNotFoundError):
-        return False
+        document = _document(folder)
+        return _Reader(folder, document["files"]).value(document["value"])
+    except Damaged as error:
+        raise DataError(f"damaged: {error}; run again, and it is computed again", file=str(folder)) from error
+
+
+def check(folder: Path) -> None:
+    """Raise `Damaged` where anything in a folder is not as it was saved."""
+    check_files(folder, _document(folder)["files"])
 
 
 def _document(folder: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads((folder / _TREE).read_text(encoding="utf-8"))
-        return found
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"cannot be read ({error}); delete its folder and run again", file=str(folder / _TREE)
-        ) from error
+        return opened((folder / _TREE).read_bytes())
+    except OSError as error:
+        raise Damaged(f"{_TREE} cannot be read: {error.strerror or error}") from error
+    except Damaged as error:
+        raise Damaged(f"{_TREE}: {error}") from error
 
 
 class _Writer:
@@ -125,17 +125,17 @@ class _Writer:
         self.files.append(name)
         return name
 
-    def write_columns(self) -> dict[str, int]:
+    def write_columns(self) -> list[str]:
         frames = {_column_file(rows): pl.DataFrame(columns) for rows, columns in self._columns.items()}
         frames |= {_table_file(number): table for number, table in enumerate(self._tables)}
         for name, frame in frames.items():
             frame.write_parquet(self._folder / name, compression="lz4")
-        return {name: (self._folder / name).stat().st_size for name in frames}
+        return list(frames)
 
 
 class _Reader:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, files: dict[str, str]) -> None:
+        self._folder, self._files = folder, files
         self._frames: dict[str, pl.DataFrame] = {}
         self._columns: dict[tuple[int, int], Any] = {}
 
@@ -168,12 +168,8 @@ class _Reader:
 
     def _frame(self, name: str) -> pl.DataFrame:
         if name not in self._frames:
-            place = self._folder / name
-            try:
-                self._frames[name] = pl.read_parquet(place, glob=False)
-            except (OSError, pl.exceptions.PolarsError) as error:
-                said = str(error).partition("\n")[0]
-                raise DataError(f"cannot be read ({said}); delete its folder and run again", file=str(place)) from error
+            check_files(self._folder, {name: self._files[name]})
+            self._frames[name] = pl.read_parquet(self._folder / name, glob=False)
         return self._frames[name]
 
 

@@ -93,6 +93,9 @@ def load_folder(
     torch = import_torch(what)
     import transformers
 
+    from nlgauge.models.training.run import check_trained
+
+    check_trained(folder)
     if not any(folder.glob("*.safetensors")):
         raise ModelError(
             f"{folder}: no weights in .safetensors; expected them, since unpickling other formats runs code; convert "

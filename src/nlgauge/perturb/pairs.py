@@ -23,6 +23,7 @@ from nlgauge.data.writing import write_table
 from nlgauge.errors import DataError, UnknownName, argument
 from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, draw_for, edited, usable
 from nlgauge.perturb.corpus import Corpus
+from nlgauge.perturb.manifest import FILES, read_manifest
 from nlgauge.perturb.resources.grammar import create_grammar
 from nlgauge.perturb.story import Story, parse_all
 
@@ -153,7 +154,8 @@ def read_suite(folder: Path) -> list[Pair]:
 
     An aspect of the invariance test that starts from incoherent texts says so in its name.
     """
-    rows = {name: _json_lines(folder / f"{name}.jsonl") for name in ("stories", "discrimination", "invariance")}
+    read_manifest(folder)
+    rows = {name: _json_lines(folder / f"{name}.jsonl") for name in FILES}
     stories = {row["id"]: row["text"] for row in rows["stories"]}
     originals = {row["pair"]: row["text"] for row in rows["invariance"] if row["label"] == 1}
     found = [(row, row["aspect"], stories[row["story"]]) for row in rows["discrimination"] if row["label"] == 0]

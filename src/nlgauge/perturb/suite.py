@@ -23,12 +23,12 @@ from nlgauge.engine.workers import ordered_map
 from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.perturb.base import SEED, Perturbation, Perturbed, draw_for, usable
 from nlgauge.perturb.corpus import Corpus
+from nlgauge.perturb.manifest import FILES, FORMAT, write_manifest
 from nlgauge.perturb.pairs import Original
 from nlgauge.perturb.resources.grammar import Grammar, create_grammar
 from nlgauge.perturb.story import Story, parse_all
 from nlgauge.signature import Signature
 
-FORMAT = "nlgauge-suite-1"
 _AT_ONCE = 100
 Row = dict[str, Any]
 
@@ -48,13 +48,13 @@ class BuiltSuite:
         return dict(self.manifest["skipped"])
 
     def write(self, folder: Path) -> None:
-        """Write the files, the manifest last; the same suite gives the same bytes."""
+        """Write the files, the manifest with their checksums last; the same suite gives the same bytes."""
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("stories", "discrimination", "invariance"):
+        for name in FILES:
             rows: list[Row] = getattr(self, name)
             lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             write_text(folder / f"{name}.jsonl", "".join(lines))
-        write_text(folder / "manifest.json", json.dumps(self.manifest, ensure_ascii=False, indent=2) + "\n")
+        write_manifest(self.manifest, folder)
 
 
 def prepared(texts: Iterable[Original], *, first_sentence: bool = False, max_words: int = 0) -> list[Original]:

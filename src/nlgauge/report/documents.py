@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from nlgauge.report.card.texts import visible
 from nlgauge.report.filling import filled
 from nlgauge.report.results import StudyTable
 from nlgauge.report.tables import markdown_table, one_line
-from nlgauge.schema import stamped
+from nlgauge.schema import document_text, stamped
 
 _MARKED = str.maketrans({**{character: f"\\{character}" for character in "\\`*_[]#~"}, "|": "&#124;"})
 _TEXT_SHOWN = 300
@@ -26,7 +25,7 @@ _CODE = re.compile(r"(`[^`]+`)")
 def to_json(card: Card, plan: Mapping[str, Any] | None = None) -> str:
     """One JSON document with the content of the page except charts and examples, and with the plan, if any."""
     document = stamped("report", _document(card)) | ({"plan": plan} if plan else {})
-    return json.dumps(_finite(document), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return document_text(_finite(document)) + "\n"
 
 
 def _document(card: Card) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from nlgauge._version import __version__
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
-from nlgauge.schema import check_schema, stamped
+from nlgauge.schema import check_schema, checked_document, stamped
 from nlgauge.scoring.compared import SIGNIFICANT
 from nlgauge.scoring.comparison import compare_scores, corrected
 from nlgauge.scoring.pairing import OTHER_WAY
@@ -135,8 +135,9 @@ def read_results(path: str | Path) -> Results:
         schema = {"schema": msgspec.json.decode(data, type=_Stamp).schema}
         if schema["schema"] is not None:
             check_schema(schema, "scores", str(path))
+            checked_document(data, str(path))
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"is not a result of NLGauge, but {_kind(data)}; {_WRITE_IT}", file=str(path)) from error
     check_schema(schema, "scores", str(path))
     if document.sets is None:
@@ -152,7 +153,7 @@ def _kind(data: bytes) -> str:
         return "empty"
     try:
         found = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         first = data.lstrip().partition(b"\n")[0]
         with suppress(msgspec.MsgspecError, UnicodeDecodeError):
             if isinstance(msgspec.json.decode(first), dict):

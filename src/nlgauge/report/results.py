@@ -11,7 +11,7 @@ from nlgauge._version import __version__
 from nlgauge.errors import DataError
 from nlgauge.report.card.questions import BY_KEY, STUDIES
 from nlgauge.report.study_tables import grid
-from nlgauge.schema import check_schema
+from nlgauge.schema import check_schema, checked_document
 from nlgauge.signature import Signature
 from nlgauge.studies.base import Column
 
@@ -32,8 +32,9 @@ class StudyTable:
 
 def read_result(path: Path) -> StudyTable:
     """A result that `nlgauge study … --format json` printed."""
-    document = _document(path)
-    check_schema(document, "study", str(path))
+    data = _content(path)
+    check_schema(_parsed(data, path), "study", str(path))
+    document = checked_document(data, str(path))
     rows, signature = document.get("rows"), document.get("signature")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise _partial("has no rows", path)
@@ -67,12 +68,19 @@ def _partial(found: str, path: Path, advice: str = "") -> DataError:
     return DataError(f"{found}; expected the whole result of a study{advice}", file=str(path))
 
 
-def _document(path: Path) -> Any:
+def _content(path: Path) -> bytes:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise DataError("no such file; expected the JSON that a study printed", file=str(path)) from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", file=str(path)) from error
+
+
+def _parsed(data: bytes, path: Path) -> Any:
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"cannot be read as JSON ({error}); expected what `nlgauge study … --format json` prints", file=str(path)
         ) from error

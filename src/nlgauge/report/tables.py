@@ -17,7 +17,7 @@ from nlgauge.data.writing import guard_formulas
 from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
-from nlgauge.schema import stamped
+from nlgauge.schema import document_text, stamped
 from nlgauge.scoring.compared import Comparison
 from nlgauge.scoring.power import parts_of, what_next
 from nlgauge.stats.jackknife import LeftOut
@@ -94,7 +94,7 @@ def choose_format(form: str, output: Path | None) -> str:
 def render(sheet: Sheet, form: str) -> str:
     """A result in one of `FORMATS`."""
     if form == "json":
-        return json.dumps(sheet.document, ensure_ascii=False, indent=2, allow_nan=False)
+        return document_text(sheet.document)
     if form == "csv":
         return guard_formulas(sheet.frame).write_csv().rstrip("\n")
     if form not in FORMATS:

@@ -130,7 +130,7 @@ def collected_by_parts(
         with open_pool(running.engine, running.workers, space, isolated=isolated) as pool:
             part_bytes = chosen_part_bytes(sources, metrics, running)
             parts = _cut(sources, part_bytes, pool)
-            run.begin(_settings(sources, metrics, grouped, part_bytes, parts))
+            run.begin(_settings(sources, metrics, grouped, part_bytes, parts, _contents(parts, running, pool)))
             pool.use(partial(_collect_piece, run, metrics, grouped, running.cache, running.chunk_bytes, bins))
             pieces = _pieces(parts, part_bytes)
             _Pieces(run, running, len(pieces)).finish(pieces, pool)
@@ -167,6 +167,16 @@ def _cut(sources: Sequence[Source], part_bytes: int, pool: Pool[Any]) -> list[Pa
     return parts_of(sources, part_bytes, lambda function, values: _in_order(pool, function, values))
 
 
+def _contents(parts: Sequence[Part], running: Running, pool: Pool[Any]) -> list[str]:
+    """What the files hold, where a run may be resumed; workers share the hashing of large ones."""
+    files = list({part.identity: part for part in parts}.values())
+    if running.run is None:
+        return [part.source.path for part in files]
+    if sum(part.source.size for part in files) < _WORTH_SHARING:
+        return [part.content() for part in files]
+    return _in_order(pool, Part.content, files)
+
+
 def _pieces(parts: Sequence[Part], part_bytes: int) -> list[Piece]:
     """Parts, the small ones that follow each other in one input together, since each piece costs some milliseconds."""
     together: list[list[Part]] = []
@@ -189,7 +199,12 @@ def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[An
 
 
 def _settings(
-    sources: Sequence[Source], metrics: tuple[Metric, ...], grouped: bool, part_bytes: int, parts: Sequence[Part]
+    sources: Sequence[Source],
+    metrics: tuple[Metric, ...],
+    grouped: bool,
+    part_bytes: int,
+    parts: Sequence[Part],
+    contents: Sequence[str],
 ) -> dict[str, Any]:
     """All that results depend on."""
     return {
@@ -198,9 +213,9 @@ def _settings(
         "metrics": [str(metric.signature) for metric in metrics],
         "intervals": grouped,
         "inputs": [repr(source) for source in sources],
-        "files": list(dict.fromkeys(part.identity for part in parts)),
+        "files": list(contents),
         "bytes of a part": part_bytes,
-        "parts": [f"{part.identity}, {part.unit} {part.start} to {part.stop}" for part in parts],
+        "parts": [f"{part.source.path}, {part.unit} {part.start} to {part.stop}" for part in parts],
     }
 
 

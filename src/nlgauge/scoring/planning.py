@@ -217,7 +217,7 @@ class _Trial:
         self._merged, self._texts = {}, 0
         for file in self._stores():
             with closing(sqlite3.connect(file)) as database, database:
-                database.execute("DELETE FROM blobs")
+                database.execute("DELETE FROM entries")
 
     def _stores(self) -> list[Path]:
         return sorted((self._scratch.folder / "cache" / "stores").glob("*.sqlite"))
@@ -302,7 +302,7 @@ class _Trial:
         found: dict[str, int] = {}
         for file in self._stores():
             with closing(sqlite3.connect(file)) as database:
-                (count,) = database.execute("SELECT count(*) FROM blobs").fetchone()
+                (count,) = database.execute("SELECT count(*) FROM entries").fetchone()
             name = file.stem.rpartition("-")[0]
             found[name] = found.get(name, 0) + count
         return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from nlgauge.data.sources.files import kept_open
 from nlgauge.engine.running import Progress, Workers
 from nlgauge.errors import DataError, MissingExtra, OptionError, argument
 from nlgauge.models.runtime import Machine
-from nlgauge.schema import stamped
+from nlgauge.schema import document_text, stamped
 from nlgauge.signature import Signature
 
 Row = dict[str, Any]
@@ -223,8 +222,8 @@ class Result:
         return stamped("study", document)
 
     def to_json(self) -> str:
-        """One JSON document."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2, allow_nan=False)
+        """One JSON document with a checksum, as `nlgauge study` writes it."""
+        return document_text(self.to_dict())
 
     def row(self, name: str, task: str | None = None) -> Row:
         """The row of one metric (on one task); for use in programs."""

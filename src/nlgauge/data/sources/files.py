@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 from nlgauge.data.sources import object_stores as stores
+from nlgauge.engine.checksums import content_words
 from nlgauge.errors import DataError, argument
 
 if TYPE_CHECKING:
@@ -173,6 +174,16 @@ def file_identity(path: str) -> str:
         return stores.stored_identity(path)
     about = Path(path).stat()
     return f"{about.st_size} bytes, {about.st_mtime_ns}"
+
+
+def content_identity(path: str) -> str:
+    """The identity of a file's content: its size and hash; of a store's object, as `file_identity`."""
+    if path == STDIN or stores.is_address(path) or not Path(path).is_file():
+        return file_identity(path)
+    try:
+        return content_words(path)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 
 
 def is_seekable(path: str) -> bool:

@@ -21,6 +21,7 @@ from nlgauge.data.sources import chunks as cutting
 from nlgauge.data.sources.chunks import BLANK, CHUNK_BYTES, Chunk, Span
 from nlgauge.data.sources.files import (
     UTF8_BOM,
+    content_identity,
     file_identity,
     file_size,
     first_bytes,
@@ -44,7 +45,7 @@ class Part:
     `source` is the file, `system` the index of its input in the list of inputs, `shard` the number of the file among
     those of its input (0 for a single file), `index` the number of the part among all. `start` and `stop` are counted
     in `unit`: bytes of files of lines, rows of Parquet, else lines. `first_line` is the number of the line (or row) at
-    `start`. `identity` must be unchanged to resume a run. `size` is its approximate number of bytes on disk.
+    `start`. `identity` must not change while the file is read. `size` is its approximate number of bytes on disk.
     """
 
     source: Source
@@ -84,6 +85,10 @@ class Part:
                 "start a new run",
                 file=self.source.name,
             )
+
+    def content(self) -> str:
+        """The whole file by its content, which must be unchanged to resume a run."""
+        return _identity(self.source, content_identity)
 
     def _chunks(self, size: int) -> Iterator[Chunk]:
         source = self.source
@@ -251,16 +256,16 @@ def reads_from_anywhere(source: Source) -> bool:
     return source.format == "text" or (source.format == "jsonl" and is_plain_lines(source.path))
 
 
-def _identity(source: Source) -> str:
+def _identity(source: Source, identity: Callable[[str], str] = file_identity) -> str:
     paths = [source.path, *source.reading.companions.values()]
-    return "; ".join(f"{path}: {_folder_identity(Path(path)) or file_identity(path)}" for path in paths)
+    return "; ".join(f"{path}: {_folder_identity(Path(path), identity) or identity(path)}" for path in paths)
 
 
-def _folder_identity(folder: Path) -> str:
+def _folder_identity(folder: Path, identity: Callable[[str], str]) -> str:
     if not folder.is_dir():
         return ""
     files = sorted(file for file in folder.rglob("*") if file.is_file())
-    listing = "".join(f"{file.relative_to(folder)} {file_identity(str(file))}\n" for file in files)
+    listing = "".join(f"{file.relative_to(folder)} {identity(str(file))}\n" for file in files)
     return f"{len(files)} files, {hashlib.sha256(listing.encode()).hexdigest()[:16]}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -15,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
+from nlgauge.engine.checksums import Damaged, file_checksum, opened, sealed
 from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import DataError, ModelError, OptionError, OutputError
 from nlgauge.models.language.base import (
@@ -152,7 +154,7 @@ class NgramModel(LanguageModel):
         file = folder / _counts_file(self.fingerprint)
         with atomic_path(file) as temporary:
             frame.write_ipc(temporary, compression="zstd")
-            digest = hashlib.sha256(temporary.read_bytes()).hexdigest()
+            digest = file_checksum(temporary)
         card = _Card(
             format="nlgauge-ngram-1",
             order=self.order,
@@ -160,7 +162,7 @@ class NgramModel(LanguageModel):
             fingerprint=self.fingerprint,
             sha256=digest,
         )
-        write_text(folder / CARD, msgspec.json.format(msgspec.json.encode(card), indent=2).decode() + "\n")
+        write_text(folder / CARD, json.dumps(sealed(msgspec.to_builtins(card)), indent=2) + "\n")
         if before is not None and before.fingerprint != self.fingerprint:
             with suppress(OSError):
                 (folder / _counts_file(before.fingerprint)).unlink()
@@ -286,12 +288,14 @@ def _counts_file(fingerprint: str) -> str:
 
 def _read_card(folder: Path) -> _Card:
     try:
-        return msgspec.json.decode((folder / CARD).read_bytes(), type=_Card)
+        return msgspec.convert(opened((folder / CARD).read_bytes()), _Card)
     except OSError as error:
         found = f"{CARD} cannot be read ({error.strerror})" if folder.is_dir() else "there is no such folder"
         raise ModelError(f"{folder}: {found}; expected a folder that NgramModel.save wrote") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{folder}: {CARD} is not the card of an n-gram model ({error}); train it again") from error
+    except (Damaged, msgspec.ValidationError) as error:
+        raise ModelError(
+            f"{folder}: {CARD} is damaged, or not the card of an n-gram model ({error}); train it again"
+        ) from error
 
 
 def _prepare(folder: Path) -> _Card | None:

@@ -6,6 +6,7 @@ replaced in one step.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shutil
@@ -16,6 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from nlgauge.engine.cache import file_digest
+from nlgauge.engine.checksums import CHECKSUM, Damaged, checksum, file_checksums, opened, sealed
 from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import ModelError, OutputError, argument
 from nlgauge.models.fetch import model_identity
@@ -67,7 +70,7 @@ class TrainingCard(msgspec.Struct, kw_only=True):
     """What `training.json` says about the weights beside it; losses and perplexities are per token, or per label.
 
     A model that learns labels has `measures`: what it does on the held-out texts, and ranges of its scores. Among two
-    labels, a perplexity of 2 is that of guessing.
+    labels, a perplexity of 2 is that of guessing. `files` are the checksums of what stands beside the card.
     """
 
     format: Literal["nlgauge-training-1"] = "nlgauge-training-1"
@@ -85,6 +88,7 @@ class TrainingCard(msgspec.Struct, kw_only=True):
     train_loss: list[float]
     evaluations: list[Evaluation]
     measures: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    files: dict[str, str] = {}
 
 
 class TrainingFolder:
@@ -157,14 +161,16 @@ class TrainingFolder:
         file = self.checkpoints / _BEST.format(step=step)
         _set_weights(model, _load_tensors(file)[0], file)
 
-    def finish(self, save: Callable[[Path], None], card: TrainingCard) -> None:
-        """Put the model and the card in place, the card last, and remove the checkpoints."""
+    def finish(self, save: Callable[[Path], None], card: TrainingCard) -> TrainingCard:
+        """Put the model and the card in place, the card with checksums last, and remove the checkpoints."""
         made = self.make("model", save)
         for part in sorted(made.iterdir(), key=lambda part: (part.suffix == ".safetensors", part.name)):
             with atomic_path(self.out / part.name) as temporary:
                 shutil.copyfile(part, temporary)
-        write_text(self.out / CARD, msgspec.json.format(msgspec.json.encode(card), indent=2).decode() + "\n")
+        card = msgspec.structs.replace(card, files=file_checksums(made))
+        _write_sealed(self.out / CARD, card)
         _clean(self.out)
+        return card
 
 
 def read_trained(folder: Path, task: str) -> TrainingCard:
@@ -178,10 +184,7 @@ def read_trained(folder: Path, task: str) -> TrainingCard:
         raise ModelError(f"{folder}: an unfinished training run; give its command again, and it resumes")
     if not card.is_file():
         raise ModelError(f"{folder}: has no {CARD}, so it was not trained for this; {advice}")
-    try:
-        found = msgspec.json.decode(card.read_bytes(), type=TrainingCard)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{card}: damaged ({error}); {advice}") from error
+    found = _card(folder)
     if found.run.get("task") != task:
         raise ModelError(f"{folder}: a model of `nlgauge train {found.run.get('task')}`; {advice}")
     return found
@@ -193,7 +196,26 @@ def trained_identity(spec: str, task: str) -> str:
     read_trained(folder, task)
     if not (folder / HEAD).is_file():
         raise ModelError(f"{folder}: has no {HEAD}; expected the weights that training wrote; train the model again")
+    check_trained(folder)
     return model_identity(spec)
+
+
+def check_trained(folder: Path) -> None:
+    """Refuse a model that is not as training wrote it; a folder that NLGauge did not train passes."""
+    card = folder / CARD
+    if not card.is_file() or b"nlgauge" not in card.read_bytes():
+        return
+    for name, expected in _card(folder).files.items():
+        if not (folder / name).is_file() or file_digest(str(folder / name)) != expected:
+            raise ModelError(f"{folder / name}: damaged: it is not what {CARD} says; train the model again")
+
+
+def _card(folder: Path) -> TrainingCard:
+    try:
+        found: TrainingCard = _read_sealed(folder / CARD, TrainingCard)
+        return found
+    except Damaged as error:
+        raise ModelError(f"{folder / CARD}: damaged, or of another version ({error}); train the model again") from error
 
 
 def save_head(folder: Path, weights: Mapping[str, Any]) -> None:
@@ -240,7 +262,7 @@ def _begin(out: Path, run: Mapping[str, Any], fresh: bool) -> TrainingCard | Non
             return done
     checkpoints.mkdir(exist_ok=True)
     _empty(checkpoints, "*" if fresh else ".*")
-    write_text(record, msgspec.json.format(msgspec.json.encode(run), indent=2).decode() + "\n")
+    _write_sealed(record, run)
     for file in [*out.glob("model*.safetensors*"), out / CURVE, card] if fresh else []:
         file.unlink(missing_ok=True)
     return None
@@ -248,11 +270,24 @@ def _begin(out: Path, run: Mapping[str, Any], fresh: bool) -> TrainingCard | Non
 
 def _read(path: Path, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return _read_sealed(path, kind)
+    except Damaged as error:
         raise OutputError(
-            f"{path}: damaged ({error}); start again with {argument('fresh')}, or choose another folder"
+            f"{path}: damaged, or of another version ({error}); start again with {argument('fresh')}, or choose "
+            "another folder"
         ) from error
+
+
+def _write_sealed(path: Path, document: Any) -> None:
+    plain = json.loads(msgspec.json.encode(document))
+    write_text(path, json.dumps(sealed(plain), indent=2, ensure_ascii=False) + "\n")
+
+
+def _read_sealed(path: Path, kind: Any) -> Any:
+    try:
+        return msgspec.convert(opened(path.read_bytes()), kind)
+    except msgspec.ValidationError as error:
+        raise Damaged(str(error)) from error
 
 
 def _clean(out: Path) -> None:
@@ -285,7 +320,19 @@ def _save_tensors(path: Path, tensors: Mapping[str, Any], note: str) -> None:
     from safetensors.torch import save_file
 
     with atomic_path(path) as temporary, _writing_errors(path):
-        save_file({name: value.contiguous() for name, value in tensors.items()}, temporary, metadata={"nlgauge": note})
+        kept = {name: value.cpu().contiguous() for name, value in tensors.items()}
+        save_file(kept, temporary, metadata={"nlgauge": note, CHECKSUM: _of_tensors(kept, note)})
+
+
+def _of_tensors(tensors: Mapping[str, Any], note: str) -> str:
+    """The checksum of a checkpoint: of its note and of each tensor with its name, type and shape."""
+    import torch
+
+    parts: list[bytes | memoryview] = [note.encode()]
+    for name, value in sorted(tensors.items()):
+        parts += [f"{name} {value.dtype} {tuple(value.shape)}".encode()]
+        parts += [memoryview(value.reshape(-1).view(torch.uint8).numpy())]
+    return checksum(*parts).hex()
 
 
 def _load_tensors(path: Path) -> tuple[dict[str, Any], str]:
@@ -293,8 +340,12 @@ def _load_tensors(path: Path) -> tuple[dict[str, Any], str]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()["nlgauge"]  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            about = file.metadata() or {}
+        if about.get(CHECKSUM) != _of_tensors(tensors, about.get("nlgauge", "")):
+            raise Damaged("its checksum does not match its content")
+        return tensors, about["nlgauge"]
+    except (SafetensorError, Damaged, OSError, KeyError) as error:
         raise ModelError(f"{path}: damaged checkpoint ({error}); start again with {argument('fresh')}") from error
 
 

@@ -111,8 +111,7 @@ def train(
         evaluations=done.evaluations,
         measures=objective.measures(),
     )
-    folder.finish(objective.save, card)
-    return card
+    return folder.finish(objective.save, card)
 
 
 class _Loop(Generic[Example]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +17,12 @@ from nlgauge.data.plain_tables import read_table
 from nlgauge.data.roles import no_such_column, numbers_in
 from nlgauge.data.tables import Items
 from nlgauge.errors import DataError, UnknownName
-from nlgauge.perturb.suite import FORMAT
+from nlgauge.perturb.manifest import FORMAT, MANIFEST, read_manifest
 from nlgauge.studies.tasks import task_names
 
 Part = Literal["discrimination", "invariance"]
 AVERAGE = "average"
-MANIFEST, STORIES = "manifest.json", "stories.jsonl"
+STORIES = "stories.jsonl"
 _REQUIRED: Mapping[Part, tuple[str, ...]] = {
     "discrimination": ("id", "story", "aspect", "label", "text"),
     "invariance": ("id", "story", "aspect", "source", "pair", "label", "text"),
@@ -163,7 +162,7 @@ def read_suites(entries: Sequence[Any], part: Part, names: Sequence[str] = (), f
 
 def _read_suite(path: Path, part: Part, form: str) -> Suite:
     folder, file = (path, path / f"{part}.jsonl") if path.is_dir() else (path.parent, path)
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     if path.is_dir():
         advice = "expected a folder that `nlgauge perturb build` wrote, or one of its files"
         if manifest is None:
@@ -184,18 +183,6 @@ def _read_suite(path: Path, part: Part, form: str) -> Suite:
         )
     except DataError as error:
         raise error.at(file=str(file)) from error
-
-
-def _manifest(folder: Path) -> Mapping[str, Any] | None:
-    """What the manifest of a suite says; None where the folder is no suite."""
-    file = folder / MANIFEST
-    if not file.is_file():
-        return None
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"is no JSON ({error}); expected the manifest of a suite", file=str(file)) from error
-    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
 
 def chosen_aspects(suites: Sequence[Suite], wanted: Sequence[str]) -> list[str]:
