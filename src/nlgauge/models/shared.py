@@ -5,22 +5,30 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from nlgauge.engine.blobs import BlobStore
 from nlgauge.models.fetch import model_identity
-from nlgauge.models.language.base import LanguageModel, TokenLogprobs, load_language_model
+from nlgauge.models.language.base import LanguageModel, TokenLogprobs, check_finite, load_language_model
 from nlgauge.models.runtime import shared
 
 _KEPT_EVERY = 64
+_WITHOUT_FOLDER = ("http://", "https://", "ngram:", "bm25:")
 _lock = threading.Lock()
 
 
 def load_shared(spec: str) -> LanguageModel:
-    """The model shared within this process, loaded on first use."""
-    return shared(load_language_model, spec)
+    """The model shared within this process, loaded on first use; one whose folder has changed is loaded again."""
+    if spec.startswith(_WITHOUT_FOLDER):
+        return shared(load_language_model, spec)
+    return shared(_load_identified, spec, model_identity(spec))
+
+
+def _load_identified(spec: str, identity: str, **machine: Any) -> LanguageModel:  # noqa: ARG001 - has the hash
+    return load_language_model(spec, **machine)
 
 
 def _is_endpoint(spec: str) -> bool:
@@ -72,6 +80,9 @@ def score_texts(
             groups = [[j for j, key in enumerate(keys[i]) if key not in known] for i in part]
             chosen = [[texts[i][j] for j in group] for i, group in zip(part, groups, strict=True)]
             scored = loaded_model(spec).score([prompts[i] for i in part], chosen, with_end=with_end)
+            named = spec if isinstance(spec, str) else spec.name
+            for i, group, results in zip(part, groups, scored, strict=True):
+                check_finite(named, {(prompts[i], texts[i][j]): one for j, one in zip(group, results, strict=True)})
             fresh = {
                 keys[i][j]: msgspec.msgpack.encode((result.tokens, result.logprobs.tobytes()))
                 for i, group, results in zip(part, groups, scored, strict=True)
