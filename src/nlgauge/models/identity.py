@@ -61,7 +61,7 @@ def folder_identity(folder: Path) -> str:
         raise ModelError(f"{folder}: no weights found; expected .safetensors files")
     if wrong := faults(folder, found):
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise ModelError(f"{folder}: {wrong[0]} since the model was fetched{more}; {_remedy(folder, wrong[0])}")
+        raise ModelError(f"{folder}: {wrong[0]} since the model was fetched{more}; {_remedy(folder)}")
     if _is_fetched(folder):
         if folder.name.startswith(CONVERTED):
             return folder.name.removeprefix(CONVERTED)
@@ -142,11 +142,12 @@ def _hub_digests(folder: Path, names: Mapping[str, Any]) -> dict[str, str]:
     return {name: file.name for name, file in real.items() if file.parent.name == "blobs" and len(file.name) == 64}
 
 
-def _remedy(folder: Path, fault: Fault) -> str:
-    if folder.name in CATALOGUE and _is_fetched(folder):
-        return f"run: nlgauge models fetch {folder.name}, which replaces what is damaged"
-    place = folder if _is_fetched(folder) else (folder / fault.file).resolve()
-    return f"delete {place}, and fetch or convert the model again"
+def _remedy(folder: Path) -> str:
+    if folder.name.startswith(CONVERTED):
+        return "delete the folder, and it is converted again"
+    hub = folder.parent.parent.name  # models--ORG--MODEL/snapshots/REVISION
+    name = folder.name if _is_fetched(folder) else hub.removeprefix("models--").replace("--", "/", 1)
+    return f"run: nlgauge models fetch {name}, which replaces what is damaged"
 
 
 def _deciding_files(folder: Path) -> dict[str, Path]:
