@@ -11,7 +11,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,9 @@ CONVERTED = "gguf-"
 _SHORT = 12
 _KINDS = {".jinja", ".json", ".model", ".npy", ".parquet", ".safetensors", ".tiktoken", ".txt"}
 _WEIGHTS = (".safetensors", ".npy")
-_NO_PART = re.compile(r"(readme|licen[cs]e|notice|requirements).*|data_config\.json|nlgauge-model\.json", re.IGNORECASE)
+_NO_PART = re.compile(
+    r"\..*|(readme|licen[cs]e|notice|requirements).*|data_config\.json|nlgauge-model\.json", re.IGNORECASE
+)
 _NO_PART_FOLDER = re.compile(r"\..*|checkpoints?(-.*)?|onnx|openvino")
 _PLACE_OF_CONVERSION = re.compile(rb'"_name_or_path": *"/[^"]*",?\s*')
 _SETTLED_NS = 2_000_000_000  # a file that was changed less than two seconds ago may change again within the same time
@@ -106,12 +109,14 @@ def has_hashes(folder: Path) -> bool:
 
 def file_digests(folder: Path, *, again: bool = False) -> dict[str, str]:
     """SHA-256 of every file that decides what the model of a folder gives, by its name in the folder."""
-    return _digests(_deciding_files(folder), again=again)
+    with _reading():
+        return _digests(_deciding_files(folder), again=again)
 
 
 def file_digest(file: Path) -> str:
     """SHA-256 of one file, remembered."""
-    return _digests({file.name: file})[file.name]
+    with _reading():
+        return _digests({file.name: file})[file.name]
 
 
 def write_manifest(folder: Path, about: Mapping[str, Any]) -> None:
@@ -166,25 +171,30 @@ def _deciding_files(folder: Path) -> dict[str, Path]:
 
 def _digests(files: Mapping[str, Path], *, again: bool = False) -> dict[str, str]:
     store = BlobStore("file-digests")
-    try:
-        states = {name: _state(file) for name, file in files.items()}
-        if not again and (unknown := [key for key, _ in states.values() if key not in _known]):
-            _known.update({key: value.hex() for key, value in store.get_many(unknown).items()})
-        found, fresh = {}, {}
-        for name, (key, settled) in states.items():
-            if not again and key in _known:
-                found[name] = _known[key]
-                continue
-            found[name] = _digest(files[name])
-            if _state(files[name])[0] != key:
-                raise ModelError(f"{files[name]}: changed while it was read; wait until it is written, then run again")
-            if settled and _known.get(key) != found[name]:
-                fresh[key] = _known[key] = found[name]
-    except OSError as error:
-        raise ModelError(f"{error.filename}: cannot be read: {error.strerror}") from error
+    states = {name: _state(file) for name, file in files.items()}
+    if not again and (unknown := [key for key, _ in states.values() if key not in _known]):
+        _known.update({key: value.hex() for key, value in store.get_many(unknown).items()})
+    found, fresh = {}, {}
+    for name, (key, settled) in states.items():
+        if not again and key in _known:
+            found[name] = _known[key]
+            continue
+        found[name] = _digest(files[name])
+        if _state(files[name])[0] != key:
+            raise ModelError(f"{files[name]}: changed while it was read; wait until it is written, then run again")
+        if settled and _known.get(key) != found[name]:
+            fresh[key] = _known[key] = found[name]
     if fresh:
         store.put_many((key, bytes.fromhex(value)) for key, value in fresh.items())
     return found
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ModelError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
 
 def _state(file: Path) -> tuple[bytes, bool]:
