@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +26,7 @@ from nlgauge.metrics.diversity.embedding import EncoderDiversity
 from nlgauge.models.catalogue import CATALOGUE
 from nlgauge.models.encoders.embedder import Embedder, load_embedder
 from nlgauge.models.fetch import fetch_model, model_identity, resolve_model
-from nlgauge.models.identity import MANIFEST, file_digests, folder_identity
+from nlgauge.models.identity import MANIFEST, _known, file_digests, folder_identity
 from nlgauge.models.language.base import LanguageModel, TokenLogprobs, load_language_model
 from nlgauge.models.language.causal import CausalModel
 from nlgauge.models.shared import load_shared, score_texts
@@ -231,6 +233,15 @@ def test_a_hash_is_remembered_and_any_change_of_times_makes_it_read_again(encode
     os.utime(weights, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     assert weights.stat().st_mtime_ns == stat.st_mtime_ns
     assert folder_identity(encoder) != before
+
+
+def test_a_damaged_memory_of_hashes_does_not_condemn_a_model(minilm: str) -> None:
+    _known.clear()
+    before = model_identity(minilm)
+    with closing(sqlite3.connect(cache_folder() / "stores" / "file-digests.sqlite")) as store, store:
+        assert store.execute("UPDATE blobs SET value = zeroblob(32)").rowcount
+    _known.clear()
+    assert model_identity(minilm) == before
 
 
 def test_a_hash_needs_no_cache(encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,8 @@ def folder_identity(folder: Path) -> str:
     found = file_digests(folder)
     if not any(name.endswith(_WEIGHTS) for name in found):
         raise ModelError(f"{folder}: no weights found; expected .safetensors files")
+    if faults(folder, found):
+        found = file_digests(folder, again=True)  # what was remembered of it may be damaged itself
     if wrong := faults(folder, found):
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise ModelError(f"{folder}: {wrong[0]} since the model was fetched{more}; {_remedy(folder)}")
