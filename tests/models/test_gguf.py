@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 import torch
 
 from nlgauge.errors import ModelError
-from nlgauge.models.fetch import resolve_model
+from nlgauge.models.fetch import model_identity, resolve_model
 from nlgauge.models.language.base import load_language_model
 
 END = "<|endoftext|>"
@@ -107,7 +108,14 @@ def test_a_gguf_file_scores_as_the_weights_it_was_made_from(tmp_path: Path, monk
         [float(expected[len(before) + i - 1, token]) for i, token in enumerate(after)], abs=1e-4
     )
     assert resolve_model(str(file)) == resolve_model(str(file))
+    assert model_identity(str(file)) == f"{file}@{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
+    assert loaded.fingerprint == model_identity(str(file)).partition("@")[2]
     assert [path.name for path in (tmp_path / "models").glob("[!.]*")] == [resolve_model(str(file)).name]
+    (resolve_model(str(file)) / "tokenizer.json").open("a").close()
+    assert model_identity(str(file))
+    (resolve_model(str(file)) / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"tokenizer\.json has changed"):
+        load_language_model(str(file))
 
 
 def test_a_file_that_is_no_gguf_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,18 @@ def test_a_plain_hub_name_is_fetched_without_code_and_pickles(fetch: Any, hub: H
     assert len(hub.asked) == asked
 
 
+def test_damage_in_the_hubs_own_cache_is_named(fetch: Any, hub: HubLike) -> None:
+    hub.repositories["org/tiny"] = {"config.json": b"{}", "model.safetensors": b"weights"}
+    folder = Path(fetch("fetch", "org/tiny").out.split()[1])
+    assert (done := fetch("verify", "org/tiny")).code == 0, done.err
+    (folder / "model.safetensors").resolve().write_bytes(b"Weights")
+    done = fetch("verify", "org/tiny")
+    assert (done.code, "model.safetensors has changed" in done.out) == (1, True), done.err
+    assert "nlgauge models fetch org/tiny" in done.err
+    fetch("fetch", "org/tiny")
+    assert (folder / "model.safetensors").read_bytes() == b"weights"
+
+
 def test_a_repository_with_pickled_weights_only_is_refused(fetch: Any, hub: HubLike) -> None:
     hub.repositories["org/pickled"] = {"config.json": b"{}", "pytorch_model.bin": b"\x80\x04."}
     done = fetch("fetch", "org/pickled")

@@ -26,7 +26,7 @@ COMMANDS = {
     "filter": ("study:filters", "Filter training data."),
     "data": ("data:app", "List, locate and verify public datasets; turn dialogs into pairs."),
     "metrics": ("metrics:app", "List metrics, or show one in full."),
-    "models": ("models:app", "List, fetch, locate and remove models."),
+    "models": ("models:app", "List, fetch, verify, locate and remove models."),
     "train": ("train:app", "Train models on your own texts."),
     "perturb": ("perturb:app", "Change texts on purpose, in known ways, and look at the results."),
 }

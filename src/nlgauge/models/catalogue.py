@@ -1,4 +1,4 @@
-"""The catalogue: models by short name, with their sources and the hashes of their weights."""
+"""The catalogue: models by short name, with their sources and the hashes of their files."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ class Hub:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """One model: what it is, where it comes from, and the SHA-256 of every file that holds weights.
+    """One model: what it is, where it comes from, and the SHA-256 of every file that decides what it gives.
 
-    Without a `hub`, no revision with these hashes is known, and the package is the only source.
+    `converted` are the files that come of these, where they are not used as they are; the manifest of a model that was
+    converted elsewhere has its own. Without a `hub`, no revision with these hashes is known, and the package is the
+    only source.
     """
 
     name: str
@@ -44,6 +46,7 @@ class ModelEntry:
     package: Package
     recipe: Recipe
     hashes: dict[str, str] = field(default_factory=dict)
+    converted: dict[str, str] = field(default_factory=dict)
     hub: Hub | None = None
 
 

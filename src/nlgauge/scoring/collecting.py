@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from nlgauge.data.sources.files import file_identity
 from nlgauge.data.sources.object_stores import is_address
 from nlgauge.data.tables import Items
 from nlgauge.engine.cache import Cache, file_digest
-from nlgauge.errors import DataError, argument
+from nlgauge.errors import DataError, ModelError, argument
 from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import RowKeys
@@ -35,6 +35,21 @@ class Collected:
     systems: BySystem
     rows: int
     consumed: int
+
+
+def signatures_of(metrics: Sequence[Metric]) -> tuple[str, ...]:
+    """What metrics are at this moment, with the hashes of their models and files."""
+    return tuple(str(metric.signature) for metric in metrics)
+
+
+def check_same(metrics: Sequence[Metric], before: Sequence[str]) -> None:
+    """An error when a model or a file of a metric has changed meanwhile, or is another one where a worker runs."""
+    for found, expected in zip(signatures_of(metrics), before, strict=True):
+        if found != expected:
+            raise ModelError(
+                f"a model or a file of a metric changed while it was in use: it is now {found}; expected {expected}, "
+                "as when the run began; nothing of it was kept: run again"
+            )
 
 
 def merge(merged: BySystem, more: BySystem) -> None:
@@ -110,18 +125,20 @@ class CollectChunk:
             return (
                 ({}, 0) if table is None else (collect_table(table, self.metrics, self.grouped, self.bins), len(table))
             )
-        about = self._digest(chunk)
+        about, before = self._digest(chunk), signatures_of(kept)
+        keys = {metric: Cache.key("values", about, signature) for metric, signature in zip(kept, before, strict=True)}
         rows = cache.get(cache.key("rows", about))
-        held = {} if rows is None else {m: v for m in kept if (v := cache.get(_value_key(about, m))) is not None}
+        held = {} if rows is None else {m: v for m in kept if (v := cache.get(keys[m])) is not None}
         if rows is not None and len(held) == len(self.metrics):
             return self._from_cache(rows, held), rows.height
         table = self.source.parse(chunk)
         if table is None:
             return {}, 0
         systems, values = _collect_keeping(table, self.metrics, self.grouped, self.bins)
+        check_same(kept, before)
         cache.put(cache.key("rows", about), _row_table(systems, self.metrics.index(kept[0])))
         for metric, frame in values.items():
-            cache.put(_value_key(about, metric), frame)
+            cache.put(keys[metric], frame)
         return systems, len(table)
 
     def _from_cache(self, rows: pl.DataFrame, held: dict[SetMetric, pl.DataFrame]) -> BySystem:
@@ -142,10 +159,6 @@ class CollectChunk:
             content = file_identity(source.path) if is_address(source.path) else file_digest(source.path)
         aligned = [part for name, data in sorted(chunk.aligned.items()) for part in (name, data)]
         return Cache.key("chunk", reading, content, chunk.header, chunk.payload, *aligned)
-
-
-def _value_key(about: str, metric: Metric) -> str:
-    return Cache.key("values", about, str(metric.signature))
 
 
 def _row_table(systems: BySystem, position: int) -> pl.DataFrame:

@@ -30,7 +30,15 @@ from nlgauge.metrics.column import ColumnMetric
 from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Score
 from nlgauge.models.runtime import Machine
-from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, collect_table, merge
+from nlgauge.scoring.collecting import (
+    Bins,
+    BySystem,
+    CollectChunk,
+    check_same,
+    collect_table,
+    merge,
+    signatures_of,
+)
 from nlgauge.scoring.pairing import Answered, check_pairs
 from nlgauge.scoring.sizes import Collected, collect_at_size
 from nlgauge.stats.inference import OWN, Comparing, Inference, Sizing
@@ -82,6 +90,7 @@ def score_data(
     paired so are refused before costly metrics work.
     """
     named = _distinct_metrics(metrics)
+    before = signatures_of(named)
     how = running or Running(progress=False)
     with ExitStack() as stack:
         stack.enter_context(kept_open())
@@ -94,7 +103,7 @@ def score_data(
             check_pairs([replace(answered.finish(*one.stats), system=one.name) for one in found], pairing)
         made, systems = collect_at_size(collector, named, sizing)
         wanted = inference if alone or len(systems) > 1 else None
-        return [
+        scores = [
             replace(
                 metric.finish(stats, wanted),
                 label=plain.label,
@@ -105,6 +114,8 @@ def score_data(
             for one in systems
             for plain, metric, stats in zip(named, made, one.stats, strict=True)
         ]
+        check_same(named, before)
+        return scores
 
 
 class _Collector:
@@ -155,7 +166,7 @@ def _distinct_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ..
     made = tuple(create_metrics(metrics))
     if not made:
         raise OptionError("no metric was named; try distinct, or see `nlgauge metrics`", option="metrics")
-    seen = [str(metric.signature) for metric in made]
+    seen = signatures_of(made)
     if duplicates := {signature for signature in seen if seen.count(signature) > 1}:
         raise OptionError(f"duplicate metric: {min(duplicates)}", option="metrics")
     return made

@@ -26,6 +26,7 @@ from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
+from nlgauge.scoring.collecting import check_same, signatures_of
 
 _SETS_AT_ONCE, _SETS_AT_ONCE_FOR_MODELS = 5000, 50
 
@@ -59,6 +60,7 @@ class _Measure:
 
     tables: tuple[Table, ...]
     metrics: tuple[SetMetric, ...]
+    signatures: tuple[str, ...]
 
     def __call__(self, work: _Work) -> list[Array]:
         """The values of each metric."""
@@ -67,14 +69,16 @@ class _Measure:
         batch = Batch(table.sets if whole else table.sets.select(np.arange(work.start, work.stop)))
         try:
             chosen = [self.metrics[number] for number in work.metrics]
-            return [metric.combine(metric.values(batch)) for metric in chosen]
+            values = [metric.combine(metric.values(batch)) for metric in chosen]
+            check_same(chosen, [self.signatures[number] for number in work.metrics])
+            return values
         except DataError as error:
             raise error.at(file=table.name or None) from error
 
 
 def set_values(tables: Sequence[Table], metrics: Sequence[SetMetric], running: Workers) -> list[list[Array]]:
     """The values of every metric on every set: one list for each table, with one array for each metric."""
-    measure = _Measure(tuple(tables), tuple(metrics))
+    measure = _Measure(tuple(tables), tuple(metrics), signatures_of(metrics))
     for table in tables:
         batch = Batch(table.sets)
         for metric in metrics:
@@ -129,7 +133,7 @@ def _settings(measure: _Measure) -> dict[str, Any]:
     return {
         "NLGauge": __version__,
         "code": code_digest(),
-        "metrics": [str(metric.signature) for metric in measure.metrics],
+        "metrics": list(measure.signatures),
         "tables": [f"{table.name}: {len(table.sets)} sets, {_digest(table.sets)}" for table in measure.tables],
     }
 

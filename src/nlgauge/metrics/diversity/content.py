@@ -52,7 +52,7 @@ class Content(SentenceSimilarity):
         self.expect("nats", self.nats > 0, "more than 0")
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """Models with the hashes of their weights; the weight of a view that is not taken does not matter."""
+        """Models with their hashes; the weight of a view that is not taken does not matter."""
         options = dict(super().relevant_options())
         if self.lm is None:
             return {name: value for name, value in options.items() if name not in ("lm", "nats")}

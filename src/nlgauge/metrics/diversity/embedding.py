@@ -30,7 +30,7 @@ class EncoderMetric(Metric):
     model: str = option("minilm", ENCODER)
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights."""
+        """The model with its hash."""
         from nlgauge.models.fetch import model_identity
 
         return {**super().relevant_options(), "model": model_identity(self.model)}

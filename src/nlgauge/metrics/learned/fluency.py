@@ -48,7 +48,7 @@ class Perplexity(SetMetric):
     long: Literal["slide"] = option("slide", "A text beyond the model's window is scored with a sliding window.")
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights."""
+        """The model with its hash."""
         from nlgauge.models.shared import language_model_identity
 
         return {**super().relevant_options(), "model": language_model_identity(self.model)}

@@ -32,7 +32,7 @@ class TrainedMetric(SetMetric):
     model: str = option("", "Folder that `nlgauge train` made.")
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights."""
+        """The model with its hash."""
         from nlgauge.models.training.run import trained_identity
 
         model = trained_identity(self.model, self.name) if self.model else ""

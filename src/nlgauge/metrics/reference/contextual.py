@@ -23,6 +23,7 @@ from nlgauge.metrics.diversity.embedding import LONG, EncoderMetric, check_encod
 from nlgauge.metrics.reference.references import ReferencePairMetric, TextAndReference
 from nlgauge.models.encoders.embedder import Embedder, TokenVectors, load_embedder
 from nlgauge.models.encoders.encoding import remembered
+from nlgauge.models.fetch import model_identity, resolve_model
 
 Group = tuple[str, ...]
 LAYER = "Hidden layer of the model: -1 is the last, k the output of block k."
@@ -103,7 +104,7 @@ def vectors_of_texts(embedder: Embedder, groups: Sequence[Group], layer: int) ->
 def token_texts(model: str, texts: Sequence[str], longest: int | None = None) -> list[TokenTexts]:
     """The tokens that a model reads, special ones included, at most `longest` per text."""
     with _one_reader:
-        tokenizer = _tokenizer(model.partition("@")[0])
+        tokenizer = _tokenizer(model_identity(model))
         found = tokenizer(list(texts), truncation=longest is not None, max_length=longest, verbose=False)
     return [_token_texts(text, encoding) for text, encoding in zip(texts, found.encodings, strict=True)]
 
@@ -111,8 +112,6 @@ def token_texts(model: str, texts: Sequence[str], longest: int | None = None) ->
 @lru_cache(maxsize=2)
 def _tokenizer(model: str) -> Any:
     from transformers import AutoTokenizer
-
-    from nlgauge.models.fetch import resolve_model
 
     tokenizer: Any = AutoTokenizer.from_pretrained(resolve_model(model), local_files_only=True, trust_remote_code=False)
     if not tokenizer.is_fast:
@@ -194,7 +193,7 @@ class ContextualMetric(EncoderMetric, ReferencePairMetric):
         """The weight of every token of each text."""
         if self.idf is None:
             return [np.ones(len(one.ids)) for one in texts]
-        weights, unseen = inverse_frequencies(self.model, file_with_hash(self.idf, "texts"))
+        weights, unseen = inverse_frequencies(model_identity(self.model), file_with_hash(self.idf, "texts"))
         return [np.array([weights.get(token, unseen) for token in one.ids.tolist()]) for one in texts]
 
     def _measure(self, pairs: Sequence[Group]) -> list[Array]:

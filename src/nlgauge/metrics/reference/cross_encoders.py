@@ -30,7 +30,7 @@ class CrossEncoderMetric(Metric):
     model: str = option("", "Cross-encoder: a folder or a hub name; none comes with NLGauge.")
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights."""
+        """The model with its hash."""
         from nlgauge.models.fetch import model_identity
 
         return {**super().relevant_options(), "model": model_identity(self.model) if self.model else ""}

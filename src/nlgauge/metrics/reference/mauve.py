@@ -246,7 +246,7 @@ class Mauve(Metric):
         return () if self.sample is not None else ("sample=N",)
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights, the references with the hash of their file, the sample if any."""
+        """The model with its hash, the references with the hash of their file, the sample if any."""
         from nlgauge.models.fetch import model_identity
 
         shown = {**super().relevant_options(), "model": model_identity(self.model)}

@@ -13,7 +13,7 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import MissingExtra, ModelError, OptionError
 from nlgauge.models.encoders.encoding import LOADING_ERRORS, CachedModel, halving, identity_with, window_of
-from nlgauge.models.fetch import resolve_model
+from nlgauge.models.fetch import model_identity, resolve_model
 from nlgauge.models.runtime import SAFE, cannot_load, import_torch, shared
 
 
@@ -70,6 +70,8 @@ class Embedder(CachedModel):
 
             distinct = list(dict.fromkeys(texts))
             found = self._read(tokenizer, distinct, window_of(network, tokenizer), run)
+            self._check_finite([one.vectors for one in found], distinct)
+            self._check_unchanged()
         by_text = dict(zip(distinct, found, strict=True))
         return [by_text[text] for text in texts]
 
@@ -80,7 +82,9 @@ class Embedder(CachedModel):
             found: Array = self._model.encode(texts, batch_size=size, convert_to_numpy=True, show_progress_bar=False)
             return found.astype(np.float32, copy=False)
 
-        return halving(run, self._batch_size, self.identity)
+        found = halving(run, self._batch_size, self.identity)
+        self._check_finite(list(found), texts)
+        return found
 
     @cached_property
     def _model(self) -> Any:
@@ -140,4 +144,4 @@ def _special(row: dict[str, Any], edges: set[int | None]) -> Array:
 
 def load_embedder(spec: str) -> Embedder:
     """An embedder on the device of the environment, cached for the next call."""
-    return shared(Embedder, spec, kept=4)
+    return shared(Embedder, model_identity(spec), kept=4)

@@ -15,7 +15,8 @@ from nlgauge.arrays import Array
 from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import ModelError, OptionError
 from nlgauge.models.fetch import model_identity
-from nlgauge.models.language.base import DTYPES
+from nlgauge.models.identity import check_unchanged
+from nlgauge.models.language.base import DTYPES, excerpt
 from nlgauge.models.runtime import out_of_memory
 
 R = TypeVar("R")
@@ -37,6 +38,7 @@ def identity_with(spec: str, dtype: str) -> str:
 class CachedModel:
     """A model whose numbers are computed once for each distinct input, and cached on disk; loaded when first needed.
 
+    Its identity is that of its folder when it is made; when the folder has changed since, nothing is kept.
     `device`, `batch_size` and `threads` change the speed but not the result (to about 1e-6).
     """
 
@@ -64,9 +66,28 @@ class CachedModel:
     ) -> list[Array]:
         """The numbers of each item, in order, cached under a hash of its key."""
         keys = [hashlib.blake2b(key(item), digest_size=16).digest() for item in items]
+
+        def checked(some: list[T]) -> Iterable[Array]:
+            found = compute(some)
+            self._check_unchanged()
+            return found
+
         with self._lock:
-            known = remembered(self._store, dict(zip(keys, items, strict=True)), compute)
+            known = remembered(self._store, dict(zip(keys, items, strict=True)), checked)
         return [np.frombuffer(known[key], self.number) for key in keys]
+
+    def _check_unchanged(self) -> None:
+        check_unchanged(self._folder, self.identity.rpartition("@")[2].partition("-")[0])
+
+    def _check_finite(self, rows: Sequence[Array], inputs: Sequence[Any]) -> None:
+        """An error for the first input whose numbers are not all finite."""
+        for row, given in zip(rows, inputs, strict=True):
+            if not np.isfinite(row).all():
+                place = " and ".join(map(excerpt, (given,) if isinstance(given, str) else given))
+                raise ModelError(
+                    f"{self.identity} gives numbers that are not finite for {place}; expected finite ones; use dtype "
+                    "float32, or get the model again if its weights are damaged"
+                )
 
     def _read(self, tokenizer: Any, texts: Sequence[Any], window: int, run: Callable[..., list[R]]) -> list[R]:
         """Results of `run` for texts or pairs, in order: from batches of similar length, padded and as rows."""

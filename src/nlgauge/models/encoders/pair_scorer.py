@@ -12,7 +12,7 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError, OptionError, UnknownName
 from nlgauge.models.encoders.encoding import CachedModel, identity_with, window_of
-from nlgauge.models.fetch import resolve_model
+from nlgauge.models.fetch import model_identity, resolve_model
 from nlgauge.models.runtime import SAFE, cannot_load, import_torch, load_folder, shared
 
 TextPair = tuple[str, str]
@@ -86,8 +86,7 @@ class PairScorer(CachedModel):
             return list(model(**inputs).logits.float().cpu().numpy())
 
         values = self._read(tokenizer, pairs, window_of(model, tokenizer), run)
-        if not np.isfinite(values).all():
-            raise ModelError(f"{self.identity} gives values that are not numbers; expected numbers; use dtype float32")
+        self._check_finite(values, pairs)
         return values
 
     def _place(self) -> int:
@@ -129,4 +128,4 @@ class PairScorer(CachedModel):
 
 def load_pair_scorer(spec: str, output: Output = "auto", label: str = "") -> PairScorer:
     """A scorer on the device of the environment, cached for the next call."""
-    return shared(PairScorer, spec, output=output, label=label)
+    return shared(PairScorer, model_identity(spec), output=output, label=label)

@@ -34,9 +34,7 @@ class PooledReader:
         self.words = is_word_vectors(spec)
         self.identity = word_vectors_identity(spec) if self.words else model_identity(spec)
         self.pooling = pooling
-        name, _, digest = self.identity.rpartition("@")
-        self._spec = self.identity if self.words else name
-        self._store = BlobStore(f"pooled-{digest}-{pooling}")
+        self._store = BlobStore(f"pooled-{self.identity.rpartition('@')[2]}-{pooling}")
 
     def read(self, texts: Sequence[str]) -> Array:
         """One row of float32 per text; NaN for a text without a word."""
@@ -50,7 +48,7 @@ class PooledReader:
         return np.stack([rows[key] for key in keys])
 
     def _from_words(self, texts: list[str]) -> list[Array]:
-        vectors = load_word_vectors(self._spec)
+        vectors = load_word_vectors(self.identity)
         ids, offsets, matrix = vectors.known(Tokenizer("word", lower=True)(pl.Series(texts, dtype=pl.String)))
         size = vectors.matrix.shape[1]
         return [_pooled(matrix[ids[a:b]].reshape(-1, size), self.pooling) for a, b in pairwise(offsets)]
@@ -58,7 +56,7 @@ class PooledReader:
     def _from_encoder(self, texts: list[str]) -> list[Array]:
         found: list[Array] = []
         for start in range(0, len(texts), _AT_ONCE):
-            part = load_embedder(self._spec).token_embeddings(texts[start : start + _AT_ONCE])
+            part = load_embedder(self.identity).token_embeddings(texts[start : start + _AT_ONCE])
             found += [_pooled(vectors, self.pooling) for vectors in part]
         return found
 

@@ -127,6 +127,7 @@ class RuberModel(CachedModel):
 
         values = np.full(len(pairs), np.nan)
         values[order] = in_batches(order, run, self._batch_size, self.identity)
+        self._check_finite(list(values[order]), [pairs[i] for i in order])
         return values
 
     @cached_property

@@ -42,7 +42,9 @@ class StoryClassifier(CachedModel):
         def run(inputs: Any, _rows: Any) -> list[Array]:
             return list(network(inputs)[0].double().sigmoid().cpu().numpy())
 
-        return self._read(tokenizer, stories, int(self._card.run["window"]), run)
+        values = self._read(tokenizer, stories, int(self._card.run["window"]), run)
+        self._check_finite(values, stories)
+        return values
 
     @cached_property
     def _loaded(self) -> tuple[Any, Any]:

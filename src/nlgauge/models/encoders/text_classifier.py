@@ -8,6 +8,7 @@ from typing import Any, cast
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError, UnknownName
 from nlgauge.models.encoders.pair_scorer import PairScorer
+from nlgauge.models.fetch import model_identity
 from nlgauge.models.runtime import shared
 
 _ACCEPTABLE = ("acceptable", "label_1")
@@ -45,4 +46,4 @@ class TextClassifier(PairScorer):
 
 def load_text_classifier(spec: str, label: str = "") -> TextClassifier:
     """A classifier on the device of the environment, cached for the next call."""
-    return shared(TextClassifier, spec, label)
+    return shared(TextClassifier, model_identity(spec), label)

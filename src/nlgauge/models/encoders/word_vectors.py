@@ -39,13 +39,13 @@ def load_word_vectors(spec: str) -> WordVectors:
     """Vectors of a catalogue name (`glove-50d`), or of a text file with one word and its numbers per line."""
     name = spec.partition("@")[0]
     if name in CATALOGUE:
-        return _from_folder(str(resolve_model(name)))
+        return _from_folder(str(resolve_model(name)), model_identity(spec))
     path = split_hash(spec)[0]
     return _from_text(path, file_digest(path))
 
 
 @lru_cache(maxsize=2)
-def _from_folder(folder: str) -> WordVectors:
+def _from_folder(folder: str, _identity: str) -> WordVectors:
     import polars as pl
 
     matrices, indices = sorted(Path(folder).glob("*.npy")), sorted(Path(folder).glob("*.parquet"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.models.runtime import import_torch
 
+_EXCERPT = 60
 DTYPES = ("float32", "bfloat16", "float16")
 DECODING = 2
 """The version of what `Sampling` means: increased when equal settings and seeds give other continuations."""
@@ -122,7 +123,8 @@ class LanguageModel(ABC):
     """A model that scores texts under a prompt, token by token, and continues prompts.
 
     `start_context` precedes every prompt, even an empty one; `end_token` is None if a text's end cannot be
-    scored. `fingerprint` is a short hash of the weights ("" if unknown), for signatures and caches.
+    scored. `fingerprint` is a short hash of all that decides results ("" if unknown), for signatures and
+    caches.
     `window` is the largest number of tokens that the model sees at once (0: unknown).
     """
 
@@ -134,7 +136,7 @@ class LanguageModel(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """A short hash of the weights, or ""."""
+        """A short hash of all that decides results, or ""."""
         return self._fingerprint
 
     @abstractmethod
@@ -166,6 +168,23 @@ def check_to_score(
         _check_texts(group, f"texts[{i}]")
     if with_end and model.end_token is None:
         raise ModelError(f"{model.name} has no end token; expected one to score where a text ends; use with_end=False")
+
+
+def check_finite(name: str, scored: Mapping[tuple[str, str], TokenLogprobs]) -> None:
+    """Raise an error for log-probabilities that are not finite, with the prompt and the text that have them."""
+    for (prompt, text), found in scored.items():
+        if not np.isfinite(found.logprobs).all():
+            token = int(np.flatnonzero(~np.isfinite(found.logprobs))[0])
+            raise ModelError(
+                f"{name} gives the log-probability {found.logprobs[token]} for token {token + 1} of the text "
+                f"{excerpt(text)} after the prompt {excerpt(prompt)}; expected finite numbers; use dtype float32, or "
+                "get the model again if its weights are damaged"
+            )
+
+
+def excerpt(text: str) -> str:
+    """How a text begins, in quotes, to name it in an error."""
+    return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
 def check_to_generate(prompts: Sequence[str], seeds: Sequence[int]) -> None:

@@ -189,7 +189,7 @@ class WriteSets:
         model = load_shared(self.plan.model)
         if model.fingerprint != self.weights:
             raise ModelError(
-                f"the model '{self.plan.model}' on {platform.node()} has weights {model.fingerprint}; expected "
+                f"the model '{self.plan.model}' on {platform.node()} has the hash {model.fingerprint}; expected "
                 f"{self.weights}, as where the run began: put the same model on all nodes"
             )
         return self.write(model, batch)

@@ -14,13 +14,13 @@ cumulative distribution would be sensitive: in its tail, steps are as small as t
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -28,12 +28,13 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError, OptionError
-from nlgauge.models.fetch import weights_digest
+from nlgauge.models.identity import check_unchanged, folder_identity
 from nlgauge.models.language.base import (
     DTYPES,
     LanguageModel,
     Sampling,
     TokenLogprobs,
+    check_finite,
     check_to_generate,
     check_to_score,
 )
@@ -87,6 +88,7 @@ class TransformersModel(LanguageModel):
         start_context: str | None = None,
     ) -> None:
         self.folder, self.name, self.dtype, self.batch_size = folder, name or folder.name, dtype, batch_size
+        self._identity = folder_identity(folder)
         self.tokenizer, self.model = load_folder(folder, self.auto_class, "a language model", device, dtype)
         self.device = self.model.device
         self.window = _context_window(self.model.config, self.tokenizer)
@@ -96,6 +98,7 @@ class TransformersModel(LanguageModel):
         self._shown: dict[int, str] = {}
         start, end = self._markers()
         self.start_context = start if start_context is None else start_context
+        self._own = (start, self.window)
         self.end_token = end
         self._end_ids = _end_ids(self.tokenizer, self.model, end)
         self.model.generation_config = generation_config(decoder_start_token_id=self._id(start) if start else None)
@@ -124,11 +127,17 @@ class TransformersModel(LanguageModel):
     def _to_search(self, prompts: Sequence[Ids]) -> tuple[dict[str, Tensor], int]:
         """What beam search reads, and the number of tokens before a continuation."""
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """A hash of the weights; a dtype other than float32 changes results and is part of it."""
-        digest = weights_digest(self.folder)
-        return digest if self.dtype == DTYPES[0] else f"{digest}-{self.dtype}"
+        """The hash that the folder had when it was loaded, and what changes results beside it.
+
+        That is a dtype other than float32, a start context that is not the model's own, and a smaller window.
+        """
+        found = self._identity if self.dtype == DTYPES[0] else f"{self._identity}-{self.dtype}"
+        given = (self.start_context, self.window)
+        if given == self._own:
+            return found
+        return f"{found}-{hashlib.blake2b(repr(given).encode(), digest_size=4).hexdigest()}"
 
     @property
     def stride(self) -> int:
@@ -153,7 +162,8 @@ class TransformersModel(LanguageModel):
             )
             for (prompt, text), rows in work.items()
         }
-        self._check_numbers(np.array([result.total for result in done.values()]))
+        check_finite(self.name, done)
+        check_unchanged(self.folder, self._identity)
         return [[done[prompt, text] for text in group] for prompt, group in zip(prompts, texts, strict=True)]
 
     def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
@@ -175,6 +185,7 @@ class TransformersModel(LanguageModel):
 
         with no_gradients():
             done = dict(zip(jobs, self._in_batches(jobs, run, how_many), strict=True))
+        check_unchanged(self.folder, self._identity)
         return [done[key] for key in keys]
 
     def _rows_at_once(self, length: int) -> int:

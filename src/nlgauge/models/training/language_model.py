@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 from nlgauge.configured import Options, check_that, option, options_of
 from nlgauge.data.columns import Reading
 from nlgauge.errors import ModelError, OptionError, argument
-from nlgauge.models.fetch import resolve_model, weights_digest
+from nlgauge.models.fetch import resolve_model
+from nlgauge.models.identity import folder_identity
 from nlgauge.models.language.base import load_language_model
 from nlgauge.models.language.causal import CausalModel
 from nlgauge.models.language.prompting import Prompting
@@ -125,10 +126,10 @@ class LanguageModelRecipe(Architecture, TrainingRecipe):
         return {"epochs": 20, "learning_rate": 2e-3, "dropout": 0.1} if self.start == SCRATCH else {}
 
     def record(self) -> dict[str, Any]:
-        """The weights or the shape, and how prompts are made."""
+        """The hash of the model or the shape, and how prompts are made."""
         shape = {one.name: getattr(self, one.name) for one in options_of(Architecture)}
         scratch = {"start": SCRATCH, **shape}
-        found = scratch if self.start == SCRATCH else {"start": weights_digest(resolve_model(self.start))}
+        found = scratch if self.start == SCRATCH else {"start": folder_identity(resolve_model(self.start))}
         how = self.prompting
         return found | ({"template": how.template, "join": how.between} if self.is_paired else {})
 

@@ -20,7 +20,8 @@ from nlgauge.data.columns import Reading
 from nlgauge.engine.cache import file_digest
 from nlgauge.models.encoders.encoding import padded, tokenised, window_of
 from nlgauge.models.encoders.story_classifier import TASK
-from nlgauge.models.fetch import resolve_model, weights_digest
+from nlgauge.models.fetch import resolve_model
+from nlgauge.models.identity import folder_identity
 from nlgauge.models.training.data import FEWEST_HELD_OUT, FEWEST_TEXTS, TrainingCorpus, read_texts
 from nlgauge.models.training.negatives import TECHNIQUES, NegativeMaker, StoryPool, read_antonyms
 from nlgauge.models.training.objectives import LabelObjective, set_dropout
@@ -205,11 +206,11 @@ class UnionRecipe(TrainingRecipe):
         return {"epochs": 3, "batch_size": 16, "learning_rate": 1e-4, "patience": 3}
 
     def record(self) -> dict[str, Any]:
-        """The encoder's weights, and how negatives are made and learnt."""
+        """The encoder's hash, and how negatives are made and learnt."""
         if self.antonyms:
             read_antonyms(self.antonyms)
         return {
-            "start": weights_digest(resolve_model(self.encoder)),
+            "start": folder_identity(resolve_model(self.encoder)),
             "reconstruction": self.reconstruction,
             "antonyms": file_digest(self.antonyms) if self.antonyms else "",
             "scramble_labels": self.scramble_labels,

@@ -53,7 +53,7 @@ class Relatedness(PerturbationOfShare):
     model: str = option("minilm", "Model of the MoverScore.")
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights."""
+        """The model with its hash."""
         from nlgauge.models.fetch import model_identity
 
         return {**super().relevant_options(), "model": model_identity(self.model)}

@@ -184,7 +184,7 @@ class ClassifierGrammar(Grammar):
         return ["grammatical" if share >= self.threshold else "ungrammatical" for share in shares.tolist()]
 
     def facts(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights, its label and the threshold."""
+        """The model with its hash, its label and the threshold."""
         from nlgauge.models.encoders.text_classifier import load_text_classifier
 
         classifier = load_text_classifier(self.model.partition("@")[0], self.label)

@@ -122,7 +122,7 @@ class Models(RoundTrip):
         return texts
 
     def facts(self) -> Mapping[str, Any]:
-        """Both models with the hashes of their weights."""
+        """Both models with their hashes."""
         from nlgauge.models.fetch import model_identity
 
         return {"forward": model_identity(self.forward), "back": model_identity(self.back), "beams": _BEAMS}

@@ -64,7 +64,7 @@ def log_probabilities(model: str, contexts: Sequence[str], texts: Sequence[str],
 
 
 def judge_identity(judge: str) -> str:
-    """The judge as a signature names it: a scorer's model with the hash of its weights."""
+    """The judge as a signature names it: a scorer's model with its hash."""
     kind, model = _split(judge)
     if model and kind == LlmJudge.name:
         return str(_llm_judge(judge).signature)

@@ -83,7 +83,7 @@ class HuseStudy(HuseColumns, Study):
         return leave_one_out(features, is_model, **how), leave_one_out(features[:, 1:], is_model, **how)
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """What was given: models with the hashes of their weights, the template only where it is used."""
+        """What was given: models with their hashes, the template only where it is used."""
         shown = {name: value for name, value in super().relevant_options().items() if value is not None}
         shown["judge"] = judge_identity(self.judge)
         if self.model is None:

@@ -66,7 +66,7 @@ class Ruq(Intervals, RuqOptions, Study):
     model: str | LanguageModel = required(MODEL)
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The model with the hash of its weights."""
+        """The model with its hash."""
         return {**super().relevant_options(), "model": language_model_identity(self.model)}
 
     def compute(self, data: StudyData) -> Result:

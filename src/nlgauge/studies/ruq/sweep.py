@@ -132,7 +132,7 @@ class Sweep(Intervals, RuqOptions, Study):
         return found
 
     def relevant_options(self) -> Mapping[str, Any]:
-        """The models with the hashes of their weights."""
+        """The models with their hashes."""
         return {**super().relevant_options(), "models": tuple(map(language_model_identity, self.named.values()))}
 
     def compute(self, data: StudyData) -> Result:

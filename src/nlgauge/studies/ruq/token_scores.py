@@ -175,16 +175,15 @@ def _remembered(
     advance: Advance = lambda _: None,
 ) -> list[T]:
     """What a model says about prompts: from disk where it is known, else computed some at a time and kept."""
-    store = shared.memory_of("prompts", model)
+    memory = shared.Memory("prompts", model)
     keys = [hashlib.blake2b(msgspec.json.encode([*about, prompt]), digest_size=16).digest() for prompt in prompts]
-    known = {} if store is None else store.get_many(list(dict.fromkeys(keys)))
+    known = memory.get(keys)
     todo = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in known}
     for start in range(0, len(todo), _PROMPTS_AT_ONCE):
         part = list(todo)[start : start + _PROMPTS_AT_ONCE]
         values = compute([todo[key] for key in part])
         fresh = {key: msgspec.json.encode(value) for key, value in zip(part, values, strict=True)}
-        if store is not None:
-            store.put_many(fresh.items())
+        memory.put(fresh)
         known |= fresh
         advance(len(prompts) - len(todo) + start + len(part))
     return [msgspec.json.decode(known[key]) for key in keys]
