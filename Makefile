@@ -7,12 +7,13 @@ export NLGAUGE_DATA
 # Test files that run side by side; each needs some 3 GB of memory.
 JOBS ?= 2
 
-.PHONY: help demo test lint bench papers docs clean
+.PHONY: help demo test lint fuzz bench papers docs clean
 
 help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
 	@echo "make test   install everything that the tests need and run the whole suite"
 	@echo "make lint   ruff and mypy --strict"
+	@echo "make fuzz   run CASES (100000) commands on damaged input; failing ones are kept in fuzz-failures"
 	@echo "make bench  compare speed and memory with other packages (an hour; asks for 40 GB of free disk)"
 	@echo "make papers redo the tables that the research data allows, into docs/papers/ (NLGAUGE_DATA names the data)"
 	@echo "make docs   build the site of the docs into build/site"
@@ -69,6 +70,9 @@ lint: $(VENV)/.installed-test
 
 test: lint $(VENV)/.models $(VENV)/.test-data
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 15
+
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/fuzz.py --cases $(or $(CASES),100000)
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py

@@ -82,7 +82,7 @@ def _document(path: Path) -> dict[str, Any]:
         document: Any = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError as error:
         raise DataError(f"no such file; {_EXPECTED}", file=str(path)) from error
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be read ({error}); {_EXPECTED}", file=str(path)) from error
     if path.suffix == ".json" and isinstance(document, dict):
         document = document.get(_PLAN, document)
@@ -113,8 +113,10 @@ def _words(params: Mapping[str, click.Parameter], given: Mapping[str, Any]) -> l
 
 def _check(given: Mapping[str, Any], file: str) -> None:
     """Refuse inputs that are not there, and signatures of another version."""
-    files = given.get("files", ())
-    for path in [files] if isinstance(files, str) else files:
+    files = given.get("files", [])
+    for path in files if isinstance(files, list) else [files]:
+        if not isinstance(path, str):
+            raise DataError(f"files has {path!r:.60}; expected names of files", file=file, option="files")
         if path != "-" and "://" not in path and not any(sign in path for sign in "*?[{") and not Path(path).exists():
             raise DataError(f"no such file; {file} names it", file=path, option="files")
     for value in given.values():

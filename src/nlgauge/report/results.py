@@ -72,7 +72,7 @@ def _document(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError("no such file; expected the JSON that a study printed", file=str(path)) from error
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"cannot be read as JSON ({error}); expected what `nlgauge study … --format json` prints", file=str(path)
         ) from error

@@ -193,7 +193,7 @@ def _manifest(folder: Path) -> Mapping[str, Any] | None:
         return None
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"is no JSON ({error}); expected the manifest of a suite", file=str(file)) from error
     return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
