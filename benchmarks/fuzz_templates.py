@@ -60,7 +60,7 @@ COMMANDS = (
     Command("study content {sets.csv} -m distinct --resamples 100 -f markdown"),
     Command("study decoding {sets.jsonl} -m distinct --parameter temperature --resamples 100", 2),
     Command("study ranking {sets.jsonl} -m distinct --parameter temperature"),
-    Command("study stability --ratings {ratings.csv}"),
+    Command("study stability {sets.csv} --ratings {ratings.csv}"),
     Command("study correlation {sets.csv} -m distinct --truth human --resamples 100", 2),
     Command("study correlation {sets.jsonl} -m distinct --truth score --ratings {ratings.csv} --resamples 100"),
     Command("study agreement {ratings.csv} --resamples 100", 3),
@@ -244,6 +244,8 @@ def _site() -> bytes:
         words = ["annotate", "new", "pilot", "--form", "abs-hds", "--data", str(data), "--raters", "3"]
         with redirect_stdout(io.StringIO()):
             app([*words, "--rule", "min-time:seconds=20", "--database", str(database)], standalone_mode=False)
+            crowd = ["annotate", "import", "pilot", str(ROOT / "examples" / "crowd_results.csv"), "--from", "mturk"]
+            app([*crowd, "--database", str(database)], standalone_mode=False)
         with closing(sqlite3.connect(database)) as store:
             store.execute("PRAGMA journal_mode = DELETE")
         return database.read_bytes()

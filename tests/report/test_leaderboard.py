@@ -198,6 +198,7 @@ def test_results_with_holes_are_refused(tmp_path: Path) -> None:
     refused("has no values of single sets", sets=None)
     refused("has values that do not match the ids", sets={})
     refused("has values that do not match the ids", score={"values": [0.5]})
+    refused(r"r\.json: distinct of 'a': 'over' in the signature", score={"signature": "distinct|over"})
     refused("has no numeric value", score={"value": None})
     refused("that is not a hash", sets={"a": {**document["sets"]["a"], "context": ["x"] * CONTEXTS}})
     refused("has values that do not match the ids", sets={"a": {**document["sets"]["a"], "context": []}})

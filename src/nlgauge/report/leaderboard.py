@@ -169,6 +169,10 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
     about = f"{entry.label} of '{entry.system}'"
     if entry.value is None:
         raise DataError(f"{about} has no numeric value and cannot be ranked; leave it out", file=file)
+    try:
+        signature = Signature.parse(entry.signature)
+    except OptionError as error:
+        raise DataError(f"{about}: {error.message}", file=file) from error
     items = None
     if entry.values is not None:
         keys = sets.get(entry.system)
@@ -189,7 +193,7 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
         label=entry.label,
         value=entry.value,
         n=entry.n,
-        signature=Signature.parse(entry.signature),
+        signature=signature,
         higher_is=entry.higher_is,
         level=entry.level,
         aspect=entry.aspect,
