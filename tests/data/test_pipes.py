@@ -23,7 +23,8 @@ from nlgauge.data.human.ratings import read_ratings
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import read_tables
 from nlgauge.data.sources.pipes import pipes_copied
-from nlgauge.errors import DataError
+from nlgauge.engine.cache import file_with_hash
+from nlgauge.errors import DataError, OptionError
 from nlgauge.report.leaderboard import read_results
 from tests.errors import raises
 from tests.helpers import COMMAND, environment
@@ -113,6 +114,12 @@ def test_errors_name_the_pipe(tmp_path: Path) -> None:
         score(str(path), ["distinct"])
     with pipe(tmp_path / "r.json", b"[]") as path, pipes_copied(), pytest.raises(DataError):
         read_results(path)
+
+
+def test_a_pipe_that_a_signature_would_name_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "p.txt")
+    with pytest.raises(OptionError, match="is a pipe"):
+        file_with_hash(str(tmp_path / "p.txt"), "references")
 
 
 def test_a_pipe_without_a_writer_says_that_it_waits(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
