@@ -227,7 +227,7 @@ def test_hostile_names_stay_in_their_cells() -> None:
     scores = [made([0.1, 0.3, 0.2], "=1+1"), made([0.2, 0.3, 0.4], "x\n% & <y>|_")]
     compared = nlgauge.compare_all(scores)
     for sheet in (score_sheet(scores, compared), comparison_sheet(scores, compared)):
-        assert "'=1+1" in render(sheet, "csv")
+        assert "'=1+1" in render(sheet, "csv", spreadsheet=True)
         latex = render(sheet, "latex")
         assert r"x \% \& \textless{}y\textgreater{}\textbar{}\_" in latex
         assert all("|" not in line for line in latex.splitlines() if not line.startswith("%"))
