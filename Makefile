@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet $(if $(TESTED),-c requirements/t
 # Test files that run side by side; each needs some 3 GB of memory.
 JOBS ?= 2
 
-.PHONY: help demo test tested audit lint bench papers docs clean
+.PHONY: help demo test tested audit lint fuzz bench papers docs clean
 
 help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
@@ -18,6 +18,7 @@ help:
 	@echo "make tested  run the whole suite, then write the versions into requirements/tested.txt"
 	@echo "make audit  look the tested versions up in the public list of vulnerabilities (needs the internet)"
 	@echo "make lint   ruff and mypy --strict"
+	@echo "make fuzz   run CASES (100000) commands on damaged input; failing ones are kept in fuzz-failures"
 	@echo "make bench  compare speed and memory with other packages (an hour; asks for 40 GB of free disk)"
 	@echo "make papers redo the tables that the research data allows, into docs/papers/ (NLGAUGE_DATA names the data)"
 	@echo "make docs   build the site of the docs into build/site"
@@ -83,6 +84,9 @@ audit: | $(BIN)/python
 	$(PYTHON) -m venv $(VENV)/audit
 	$(VENV)/audit/bin/python -m pip install --quiet pip-audit
 	$(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r requirements/tested.txt
+
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python benchmarks/fuzz.py --cases $(or $(CASES),100000)
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python benchmarks/run.py

@@ -441,7 +441,7 @@ class TestImport:
         self, store: Store, study: Study, tmp_path: Path, rows: list[Row]
     ) -> None:
         guarded = tmp_path / "guarded.csv"
-        write_table(pl.DataFrame(rows), guarded)
+        write_table(pl.DataFrame(rows), guarded, spreadsheet=True)
         assert any(cell.startswith("'-") for row in read_csv(guarded) for cell in row.values())
         import_mturk(store, study, guarded)
         texts = {one.value for one in store.snapshot(study).answers if one.question == "own_response"}

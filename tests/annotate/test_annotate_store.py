@@ -912,7 +912,7 @@ def test_exported_ratings_read_back_without_conversion(store: Store, tmp_path: P
         write_table(table, tmp_path / f"out{suffix}")
         again = read_ratings(tmp_path / f"out{suffix}").frame
         assert again["value"].to_list() == [5, 5]
-    assert "'=SUM(A1)" in (tmp_path / "out.csv").read_text()
+        assert set(again["item"]) == set(table.frame["item"]) >= {"=SUM(A1)"}
     with pytest.raises(DataError, match="no question 'scores'"):
         ratings(snapshot, questions=["scores"])
 

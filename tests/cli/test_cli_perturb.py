@@ -95,14 +95,14 @@ def test_the_same_seed_gives_the_same_bytes_and_apply_is_the_default(stories: Pa
     assert run(tmp_path, "-a", "typos", "-n", "3", "--seed", "5", "stories.jsonl").out == first.out
 
 
-def test_csv_is_guarded_against_formulas_and_reads_back(stories: Path, tmp_path: Path) -> None:
+def test_texts_that_begin_like_formulas_read_back_from_every_format(stories: Path, tmp_path: Path) -> None:
     arguments = ["stories.jsonl", "-a", "typos", "-a", "contractions"]
     for name in ("pairs.csv", "pairs.jsonl", "pairs.parquet"):
         assert run(tmp_path, *arguments, "-o", name).code == 0
     cells = list(csv.DictReader(io.StringIO((tmp_path / "pairs.csv").read_text())))
-    guarded = [row for row in cells if row["id"] == "c"]
-    assert guarded
-    assert all(row["original"].startswith("'-") and row["context"] == "'=2+3" for row in guarded)
+    risky = [row for row in cells if row["id"] == "c"]
+    assert risky
+    assert all(row["original"].startswith("-") and row["context"] == "=2+3" for row in risky)
     found = [read_pairs(tmp_path / name) for name in ("pairs.csv", "pairs.jsonl", "pairs.parquet")]
     texts = [[(one.original, one.perturbed, one.changes) for one in pairs] for pairs in found]
     assert texts[0] == texts[1] == texts[2]

@@ -19,6 +19,7 @@ import pytest
 
 from nlgauge import zstd
 from nlgauge.data import Items, ResponseSets, Source, read
+from nlgauge.data.logs.answers import shown
 from nlgauge.data.plain_tables import read_table
 from nlgauge.errors import DataError, OptionError
 from nlgauge.scoring.scoring import score
@@ -510,3 +511,7 @@ class TestAll:
         found = json.loads(done.out)
         assert {one["system"] for one in found["scores"]} == {"mockllm/model", "mockllm/other"}
         assert found["comparisons"][0]["n"] == 3
+
+
+def test_half_of_a_surrogate_pair_can_be_shown_in_a_message() -> None:
+    assert shown(["\ud800"]) == '["\ud800"]'

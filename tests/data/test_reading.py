@@ -9,7 +9,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -640,18 +640,15 @@ class TestReferences:
         ),
         suffix=st.sampled_from([".csv", ".tsv", ".jsonl", ".parquet"]),
     )
-    def test_what_is_written_comes_back_but_for_the_apostrophe_of_the_formula_guard(
+    def test_what_is_written_comes_back(
         self, tmp_path: Path, rows: list[tuple[str, list[str], str]], suffix: str
     ) -> None:
         references = [[*some, last or "."] for _, some, last in rows]
         items = Items.of([text for text, *_ in rows], ids=[f"i{i}" for i in range(len(rows))], references=references)
         path = tmp_path / f"a{suffix}"
         write_table(items, path)
-        found = read_items(str(path)).frame["references"].to_list()
-        assert list(map(len, found)) == list(map(len, references))
-        for one, other in zip(chain.from_iterable(found), chain.from_iterable(references), strict=True):
-            guarded = suffix in (".csv", ".tsv") and other.startswith(tuple("=+-@\t\r"))
-            assert one == other or (guarded and one == f"'{other}")
+        found = read_items(str(path)).frame["references"]
+        assert found.to_list() == references
 
     @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
     def test_an_empty_last_reference_is_not_written_where_it_would_get_lost(self, tmp_path: Path, suffix: str) -> None:

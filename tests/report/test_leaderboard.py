@@ -199,8 +199,10 @@ def test_results_with_holes_are_refused(tmp_path: Path) -> None:
     refused("has no values of single sets", sets=None)
     refused("has values that do not match the ids", sets={})
     refused("has values that do not match the ids", score={"values": [0.5]})
+    refused(r"r\.json: distinct of 'a': 'over' in the signature", score={"signature": "distinct|over"})
     refused("has no numeric value", score={"value": None})
-    refused("a context or run that is not a hash", sets={"a": {**document["sets"]["a"], "context": ["x"] * CONTEXTS}})
+    refused("that is not a hash", sets={"a": {**document["sets"]["a"], "context": ["x"] * CONTEXTS}})
+    refused("has values that do not match the ids", sets={"a": {**document["sets"]["a"], "context": []}})
     refused("2 values of parts and 1 sizes", score={"left_out": {"values": [1, 2], "sizes": [1]}})
 
 
@@ -209,7 +211,8 @@ def test_every_format_has_ranks_and_clusters(tmp_path: Path) -> None:
     sheet = leaderboard_sheet(leaderboard([read_results(file)]))
     shown = {form: render(sheet, form) for form in FORMATS}
     assert json.loads(shown["json"])["leaderboard"][0]["system"] == "b_1"
-    assert "'=a,2.0,2," in shown["csv"]
+    assert ",=a,2.0,2," in shown["csv"]
+    assert ",'=a,2.0,2," in render(sheet, "csv", spreadsheet=True)
     assert r"distinct & 1 & 1 & b\_1 &" in shown["latex"]
     assert "| distinct | 2 | 2 | =a |" in shown["markdown"]
     assert all("distinct|n:1-5" in text for text in shown.values())

@@ -231,12 +231,12 @@ def test_hostile_names_stay_in_their_cells() -> None:
     scores = [made([0.1, 0.3, 0.2], "=1+1"), made([0.2, 0.3, 0.4], "x\n% & <y>|_")]
     compared = nlgauge.compare_all(scores)
     for sheet in (score_sheet(scores, compared), comparison_sheet(scores, compared)):
-        assert "'=1+1" in render(sheet, "csv")
+        assert "'=1+1" in render(sheet, "csv", spreadsheet=True)
         latex = render(sheet, "latex")
         assert r"x \% \& \textless{}y\textgreater{}\textbar{}\_" in latex
         assert all("|" not in line for line in latex.splitlines() if not line.startswith("%"))
         lines = render(sheet, "markdown").splitlines()
-        assert r"x % & <y>\|_" in "\n".join(lines[:3])
+        assert r"x % &amp; &lt;y&gt;\|_" in "\n".join(lines[:3])
         assert len(json.loads(render(sheet, "json"))["comparisons"]) == 1
 
 

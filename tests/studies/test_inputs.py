@@ -12,9 +12,12 @@ import polars as pl
 import pytest
 
 import nlgauge
+from nlgauge.cli.main import app
 from nlgauge.data.frames import polars_frame
 from nlgauge.data.tables import Ratings
+from nlgauge.errors import DataError
 from nlgauge.studies.base import Study
+from tests.errors import raises
 
 WORDS = [
     "the",
@@ -127,3 +130,23 @@ def test_score_takes_records() -> None:
     sets = [row["responses"] for row in SETS]
     scored = nlgauge.score(SETS, "distinct")
     assert [one.value for one in scored] == [one.value for one in nlgauge.score(sets, "distinct")]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "content -m distinct --by label",
+        "content -m distinct --label label --high x",
+        "decoding -m distinct --parameter n --by label",
+        "correlation -m distinct --truth n --by label",
+        "ranking -m distinct --parameter n --pair-by label",
+        "length -m distinct --by label",
+        "huse --is-model label --judgment n --logp n",
+    ],
+)
+def test_lists_in_the_place_of_names_are_named(tmp_path: Path, words: str) -> None:
+    rows = [{"id": f"{i}", "responses": ["a b", f"c {i}"], "label": ["x"], "n": i} for i in range(12)]
+    (tmp_path / "sets.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with raises(DataError, column="label") as caught:
+        app(["study", words.split()[0], str(tmp_path / "sets.jsonl"), *words.split()[1:]], standalone_mode=False)
+    assert "sets" in str(caught.value)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from nlgauge.cli.commands import CommandGroup, Lazy, argument
-from nlgauge.cli.output import Output, Plugins, check_file, columns, show_document, show_list
+from nlgauge.cli.output import SPREADSHEET, Output, Plugins, check_file, columns, show_document, show_list
 from nlgauge.configured import Options, option, option_lines, required
 from nlgauge.errors import MissingExtra
 
@@ -127,6 +127,7 @@ def export(
     include: Literal["valid", "all"] = option("valid", "Valid work, or all that was handed in."),
     question: Sequence[str] = option((), "Only this question; repeat for more.", metavar="ID"),
     added: bool = option(False, "Also ratings of texts that the data does not have: the human, the negative."),
+    spreadsheet: bool = option(False, SPREADSHEET),
 ) -> None:
     """Write ratings as the studies read them. Safe while raters work: it sees one moment.
 
@@ -139,7 +140,7 @@ def export(
     from nlgauge.data.writing import write_table
 
     table = ratings(snapshot, include=include, questions=question or None, added=added)
-    write_table(table, output)
+    write_table(table, output, spreadsheet=spreadsheet)
     print(f"{len(table)} ratings written to {output}")
 
 

@@ -260,7 +260,9 @@ def _plan_of(ctx: click.Context) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
-    return value if isinstance(value, bool | int | float | str) else str(value)
+    if isinstance(value, bool | int | float):
+        return value
+    return str(value).encode("utf-8", "backslashreplace").decode()  # names of files need not be UTF-8
 
 
 def words_of(param: click.Parameter, value: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -9,6 +10,7 @@ import click
 
 from nlgauge._version import __version__
 from nlgauge.cli.commands import CommandGroup, Lazy, worded
+from nlgauge.data.sources.pipes import pipes_copied
 from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
 
@@ -30,6 +32,7 @@ COMMANDS = {
     "train": ("train:app", "Train models on your own texts."),
     "perturb": ("perturb:app", "Change texts on purpose, in known ways, and look at the results."),
 }
+_LONGEST, _HALF = 4_000, 1_500
 app = CommandGroup(
     "nlgauge",
     "Gauge generated text, and gauge the gauges.",
@@ -42,8 +45,11 @@ click.version_option(__version__, "--version", prog_name="nlgauge", message="%(p
 def main() -> None:
     """Run the command; exit 0 done, 1 a finding the user asked to fail on, 2 bad usage or bad input."""
     show_warnings_plainly()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        stopped = app(prog_name="nlgauge", standalone_mode=False)
+        with pipes_copied():
+            stopped = app(prog_name="nlgauge", standalone_mode=False)
         sys.exit(stopped if isinstance(stopped, int) else 0)
     except NLGaugeError as error:
         _fail(worded(error), 2)
@@ -68,6 +74,8 @@ def _silence() -> None:
 
 
 def _fail(message: str, code: int) -> None:
+    if len(message) > _LONGEST:
+        message = f"{message[:_HALF]} […] {message[-_HALF:]}"
     safe = message.encode("utf-8", "backslashreplace").decode("utf-8")
     print(f"nlgauge: error: {safe}", file=sys.stderr)
     sys.exit(code)

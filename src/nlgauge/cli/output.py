@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _ALIASES = {"md": "markdown", "tex": "latex"}
 TABLES, PAGE = (".jsonl", ".csv", ".tsv", ".parquet"), (".html",)
+SPREADSHEET = "CSV for a spreadsheet: an apostrophe before text that it would run as a formula."
 FORMATS = ("text", "json", "csv", "markdown", "latex", "parquet")
 
 
@@ -59,16 +60,16 @@ class Output(Options):
             check_output(self.output, files)
         return choose_format(self.format, self.output)
 
-    def write(self, sheet: Sheet, form: str) -> None:
+    def write(self, sheet: Sheet, form: str, *, spreadsheet: bool = False) -> None:
         """Print the result or write it; a JSON file carries the plan that makes it again."""
         from nlgauge.report.tables import render, write_sheet
 
         if self.output is None:
-            print(render(sheet, form))
+            print(render(sheet, form, spreadsheet=spreadsheet))
             return
         plan = current_plan()
         document = {**sheet.document, "plan": plan} if plan else sheet.document
-        write_sheet(replace(sheet, document=document), form, self.output)
+        write_sheet(replace(sheet, document=document), form, self.output, spreadsheet=spreadsheet)
         say(f"wrote {self.output}")
 
 

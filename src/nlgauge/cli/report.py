@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from nlgauge.cli.commands import argument, borrowed, current_plan
-from nlgauge.cli.output import Output, check_output, say
+from nlgauge.cli.output import SPREADSHEET, Output, check_output, say
 from nlgauge.cli.score import FILES, Measuring, Outcome, say_unmeasured, warn_about
 from nlgauge.configured import Options, option
 from nlgauge.data.columns import Reading
@@ -82,6 +82,7 @@ def leaderboard(
     ),
     *,
     comparing: Comparing,
+    spreadsheet: bool = option(False, SPREADSHEET),
     output: Output,
 ) -> None:
     """Rank systems metric by metric, from results of nlgauge score.
@@ -103,4 +104,4 @@ def leaderboard(
     if output.output is not None or form in ("json", "csv"):
         for note in board.notes:
             say(f"warning: {note}")
-    output.write(leaderboard_sheet(board), form)
+    output.write(leaderboard_sheet(board), form, spreadsheet=spreadsheet)

@@ -113,8 +113,10 @@ def _words(params: Mapping[str, click.Parameter], given: Mapping[str, Any]) -> l
 
 def _check(given: Mapping[str, Any], file: str) -> None:
     """Refuse inputs that are not there, and signatures of another version."""
-    files = given.get("files", ())
-    for path in [files] if isinstance(files, str) else files:
+    files = given.get("files", [])
+    for path in files if isinstance(files, list) else [files]:
+        if not isinstance(path, str):
+            raise DataError(f"files has {path!r:.60}; expected names of files", file=file, option="files")
         if path != "-" and "://" not in path and not any(sign in path for sign in "*?[{") and not Path(path).exists():
             raise DataError(f"no such file; {file} names it", file=path, option="files")
     for value in given.values():

@@ -6,15 +6,18 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from nlgauge.configured import Options, check_that, option, options_of
-from nlgauge.data.roles import find_column, no_such_column
+from nlgauge.data.roles import find_column, names_shown, no_such_column
 from nlgauge.data.sources.files import FORMATS
 from nlgauge.errors import DataError, OptionError, argument
 
 EmptyCells = Literal["error", "keep", "drop"]
-WIDE = re.compile(r"(?P<prefix>.*?)[_-]?(?P<number>\d+)$")
+_MOST_COLUMNS = 100_000
+_MOST_CELLS = 50_000_000  # of one chunk, whose text is much smaller
+_DIGITS, _MOST_DIGITS = "0123456789", 9
 _ROLES = ("responses", "text", "id", "context", "system", "runs", "references")
 _COMPANIONS = ("context", "references")
 
@@ -115,7 +118,7 @@ class Reading(Options):
         if not (responses or wide or text):
             other = f"{argument('responses', 'COL')} or {argument('text', 'COL')}"
             raise DataError(
-                f"found columns {', '.join(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
+                f"found columns {names_shown(names) or 'none'}; expected 'responses' (a list), 'resp_0, resp_1, …' or "
                 f"'text'; {_numbered(names) or f'name another column with {other}'}",
                 file=file,
             )
@@ -151,7 +154,7 @@ class Reading(Options):
     def _references(self, names: Sequence[str], file: str | None) -> tuple[str | None, tuple[str, ...]]:
         single, wide = self._list_or_wide("references", "references", names, file)
         if self.references_separator and not single:
-            found = f"references in columns {', '.join(wide)}" if wide else f"columns {', '.join(names)}"
+            found = f"references in columns {names_shown(wide)}" if wide else f"columns {names_shown(names)}"
             raise DataError(
                 f"found {found}; expected one column with a separator between references: name it with "
                 f"{argument('references', 'COL')}",
@@ -161,13 +164,20 @@ class Reading(Options):
         return single, wide
 
 
+def numbered(name: str) -> tuple[str, int] | None:
+    """The prefix and the number of a name such as `resp_0`, `resp-0` or `resp0`."""
+    stem = name.rstrip(_DIGITS)
+    digits = name[len(stem) :]
+    return (re.sub("[_-]$", "", stem), int(digits)) if 0 < len(digits) <= _MOST_DIGITS else None
+
+
 def numbered_columns(names: Sequence[str], prefix: str, file: str | None) -> dict[int, str]:
     """The columns `prefix_0, prefix_1, …` by their number."""
     found: dict[int, str] = {}
+    wanted = prefix.rstrip("_-")
     for name in names:
-        match = WIDE.fullmatch(name)
-        if match and match["prefix"] == prefix.rstrip("_-"):
-            number = int(match["number"])
+        if name.startswith(wanted) and (parts := numbered(name)) and parts[0] == wanted:
+            number = parts[1]
             if number in found:
                 raise DataError(f"has the same number as '{found[number]}'", file=file, column=name)
             found[number] = name
@@ -176,20 +186,34 @@ def numbered_columns(names: Sequence[str], prefix: str, file: str | None) -> dic
 
 def wide_columns(names: Sequence[str], prefix: str, file: str | None) -> tuple[str, ...]:
     """The columns `prefix_0 … prefix_k` in numeric order; a gap in the numbers is an error."""
-    numbered = numbered_columns(names, prefix, file)
-    order = sorted(numbered)
-    if order and order != list(range(order[0], order[0] + len(order))):
-        missing = min(set(range(order[0], order[-1])) - set(order))
-        raise DataError(f"wide columns have a gap: number {missing} is missing among {prefix}_*", file=file)
-    return tuple(numbered[number] for number in order)
+    by_number = numbered_columns(names, prefix, file)
+    order = sorted(by_number)
+    for expected, number in enumerate(order, order[0] if order else 0):
+        if number != expected:
+            raise DataError(f"wide columns have a gap: number {expected} is missing among {prefix}_*", file=file)
+    return tuple(by_number[number] for number in order)
+
+
+def refuse_width(columns: int, rows: int = 1) -> None:
+    """Refuse a table so wide that it would take minutes and gigabytes."""
+    if columns > _MOST_COLUMNS:
+        raise DataError(
+            f"has {columns:,} columns, more than {_MOST_COLUMNS:,}; expected one column for each kind of value: put "
+            "many values into a list"
+        )
+    if columns * rows > _MOST_CELLS:
+        raise DataError(
+            f"has {columns:,} different names in {rows:,} records; expected the same names in every record: put what "
+            "differs into the value of one column"
+        )
 
 
 def _numbered(names: Sequence[str]) -> str:
     """Which columns look like responses, several with one prefix; nothing when none or several kinds do."""
     found: dict[str, list[str]] = {}
     for name in names:
-        if (match := WIDE.fullmatch(name)) and match["prefix"]:
-            found.setdefault(match["prefix"], []).append(name)
+        if (parts := numbered(name)) and parts[0]:
+            found.setdefault(parts[0], []).append(name)
     kinds = [(prefix, columns) for prefix, columns in found.items() if len(columns) > 1]
     if len(kinds) != 1:
         return ""
@@ -211,12 +235,12 @@ class Layout:
     references: str | None
     wide_references: tuple[str, ...]
 
-    @property
+    @cached_property
     def claimed(self) -> frozenset[str]:
         """Columns that have a role; the others are parameters, labels or human scores."""
         return frozenset([*self.parts.values(), *self.wide, *self.wide_references])
 
-    @property
+    @cached_property
     def parts(self) -> dict[str, str]:
         """Parts that a column plays, by the name that the part has in a table; no other column may have that name."""
         return {part: name for part in _ROLES if (name := getattr(self, part)) is not None}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -17,12 +15,13 @@ import polars as pl
 
 from nlgauge.configured import spread
 from nlgauge.data.assembling import Assembly, Extras, Lines, Table, as_one_set, refuse_bare
-from nlgauge.data.columns import Reading
+from nlgauge.data.columns import Reading, refuse_width
 from nlgauge.data.frames import frame_table, is_frame
 from nlgauge.data.logs.conversion import is_outputs_folder, record_chunks
-from nlgauge.data.roles import find_column
+from nlgauge.data.roles import find_column, names_shown
 from nlgauge.data.sources import chunks as cutting
 from nlgauge.data.sources.chunks import CHUNK_BYTES, Chunk
+from nlgauge.data.sources.csv_lines import csv_records
 from nlgauge.data.sources.files import (
     STDIN,
     check_readable,
@@ -31,14 +30,16 @@ from nlgauge.data.sources.files import (
     display_name,
     file_size,
     located,
-    scan_parquet,
 )
 from nlgauge.data.sources.json_lines import OBJECT, decode_chunk
 from nlgauge.data.sources.object_stores import is_address
+from nlgauge.data.sources.pipes import on_disk
+from nlgauge.data.sources.polars_files import read_by_polars, scan_parquet
 from nlgauge.data.sources.shards import shard_files
 from nlgauge.data.tables import Columnar, Items, Origin, ResponseSets
 from nlgauge.errors import DataError, OptionError, argument
 
+_FIRST_BYTES = 1 << 16
 __all__ = ["Source", "Table", "read", "read_items", "read_sets", "with_numbers"]
 
 
@@ -59,8 +60,11 @@ class Source:
     files: tuple[str, ...] = field(init=False, repr=False, default=())
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", on_disk(self.path))
+        if pipes := {part: copy for part, file in self.aligned.items() if (copy := on_disk(file)) != file}:
+            object.__setattr__(self, "reading", replace(self.reading, aligned={**self.aligned, **pipes}))
         outputs = is_outputs_folder(self.path)
-        object.__setattr__(self, "files", (self.path,) if outputs else shard_files(self.path))
+        object.__setattr__(self, "files", (self.path,) if outputs else tuple(map(on_disk, shard_files(self.path))))
         if not outputs and not (self.is_sharded and is_address(self.path)):
             for file in self.files:
                 check_readable(file)
@@ -151,8 +155,11 @@ class Source:
     @property
     def first_columns(self) -> list[str]:
         """The columns of the first chunk; none of plain text."""
-        first = next((found for chunk in self.chunks(1) if (found := self.columns_in(chunk)) is not None), None)
-        return [] if first is None else list(first[0])
+        for chunk in self.chunks(_FIRST_BYTES):
+            one = replace(chunk, payload=chunk.header + b"\n") if self.format == "jsonl" else chunk
+            if (found := self.columns_in(one)) is not None:
+                return list(found[0])
+        return []
 
     @property
     def _assembly(self) -> Assembly:
@@ -201,8 +208,8 @@ class Source:
         if not rows:
             return None
         first = OBJECT.decode(chunk.header)
-        self._check_same_parts(first, rows, lines)
-        return self._assembly.table(_transposed(rows, first), lines)
+        names = self._check_same_parts(first, rows, lines)
+        return self._assembly.table(_transposed(rows, names, self.name), lines)
 
     def _shard_chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
         before, expected = 0, None
@@ -236,7 +243,7 @@ class Source:
             return self.shard(chunk.shard).columns_in(chunk)
         if self.format == "jsonl":
             rows, lines = decode_chunk(chunk, self.name)
-            return (_transposed(rows), lines) if rows else None
+            return (_transposed(rows, chain(*rows), self.name), lines) if rows else None
         if self.is_csv:
             return self._csv_columns(chunk)
         if self.format == "text":
@@ -262,11 +269,15 @@ class Source:
         table = _joined(list(self.stream(chunk_bytes)))
         return replace(table, frame=with_numbers(table.frame)) if self.is_csv else table
 
-    def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Lines) -> None:
-        """The first record decides which columns have a role, so that chunks of any size give the same table."""
-        with located(line=int(next(iter(lines)))):
+    def _check_same_parts(self, first: Mapping[str, Any], rows: list[dict[str, Any]], lines: Lines) -> list[str]:
+        """The columns to keep.
+
+        The first record decides which have a role, so that chunks of any size give the same table.
+        """
+        with located(self.name, int(next(iter(lines)))):
             self.reading.resolve(list(first), self.name)
-        layout = self.reading.resolve(list(dict.fromkeys(chain(first, *rows))), self.name)
+        names = list(dict.fromkeys(chain(first, *rows)))
+        layout = self.reading.resolve(names, self.name)
         new = layout.claimed - first.keys()
         if self.reading.empty_cells == "drop":
             new -= set(layout.wide)
@@ -282,6 +293,9 @@ class Source:
                 line=int(line),
                 column=name,
             )
+        if self.extras == "all" or not set(self.extras) <= set(names):
+            return names
+        return [name for name in names if name in layout.claimed or name in self.extras]
 
     def _csv_columns(self, chunk: Chunk) -> tuple[dict[str, list[str]], Lines] | None:
         header = self._csv_header(chunk)
@@ -290,9 +304,11 @@ class Source:
                 raise DataError("no header; expected column names on the first line")
             if len(header) == 1 and ";" in header[0] and self.format == "csv":
                 raise DataError("the header has semicolons and no commas; expected commas: save it so, or replace them")
-            if twice := {name for name in header if header.count(name) > 1}:
+            refuse_width(len(header))
+            if len(set(header)) < len(header):
+                twice = (name for name, count in Counter(header).items() if count > 1)
                 raise DataError("is duplicated in the header", column=min(twice))
-        records = list(self._csv_records(chunk.payload, chunk.first_line))
+        records = list(csv_records(chunk.payload, chunk.first_line, self.name, self.delimiter))
         for line, row in records:
             if len(row) != len(header):
                 message = f"{len(row)} fields; expected {len(header)} as in the header"
@@ -303,26 +319,7 @@ class Source:
         return dict(zip(header, map(list, zip(*rows, strict=True)), strict=True)), lines
 
     def _csv_header(self, chunk: Chunk) -> list[str]:
-        return [name.strip() for _, row in self._csv_records(chunk.header, 1) for name in row]
-
-    def _csv_records(self, data: bytes, first_line: int) -> Iterator[tuple[int, list[str]]]:
-        """Records that are not blank, each with the line where it begins; only LF (or CRLF) ends a line."""
-        csv.field_size_limit(sys.maxsize)
-        text = decode_utf8(data, file=self.name, first_line=first_line)
-        reader = csv.reader(io.StringIO(text, newline="\n"), delimiter=self.delimiter, strict=True)
-        line = first_line
-        try:
-            for row in reader:
-                if row:
-                    yield line, row
-                line = first_line + reader.line_num
-        except csv.Error as error:
-            reason = "a carriage return outside quotes" if "new-line character" in str(error) else str(error)
-            raise DataError(
-                f"bad CSV ({reason}); expected quotes around fields with line ends, and quotes inside them doubled",
-                file=self.name,
-                line=line,
-            ) from error
+        return [name.strip() for _, row in csv_records(chunk.header, 1, self.name, self.delimiter) for name in row]
 
     def _parse_text(self, chunk: Chunk) -> Table:
         lines = _plain_lines(chunk.payload, self.name, chunk.first_line)
@@ -343,10 +340,10 @@ class Source:
 
     def _parquet_frame(self, rows: tuple[int, int]) -> pl.DataFrame:
         start, stop = rows
-        try:
-            return scan_parquet(self.path).slice(start, stop - start).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise DataError(f"cannot be read ({str(error).partition(chr(10))[0]})", file=self.name) from error
+        with read_by_polars(self.path, "cannot be read"), located(self.name):
+            lazy = scan_parquet(self.path)
+            refuse_width(len(lazy.collect_schema()))
+            return lazy.slice(start, stop - start).collect()
 
 
 def _joined(parts: Sequence[Table]) -> Table:
@@ -400,8 +397,8 @@ def check_same_columns(file: str, found: tuple[str, ...], first: str, expected: 
     """Shards of one system have the same columns."""
     if found != expected:
         raise DataError(
-            f"has columns {', '.join(found)}; expected those of {first} ({', '.join(expected)}): shards of one system "
-            "are alike",
+            f"has columns {names_shown(found)}; expected those of {first} ({names_shown(expected)}): shards of one "
+            "system are alike",
             file=file,
         )
 
@@ -412,9 +409,12 @@ def _plain_lines(data: bytes, file: str, first_line: int) -> list[str]:
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
-def _transposed(rows: list[dict[str, Any]], first: Iterable[str] = ()) -> dict[str, list[Any]]:
-    """Records as columns, with None where a record lacks one; `first` names columns that come before the others."""
-    return {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(first, *rows))}
+def _transposed(rows: list[dict[str, Any]], names: Iterable[str], file: str) -> dict[str, list[Any]]:
+    """The columns of these names, with None where a record lacks one."""
+    kept = dict.fromkeys(names)
+    with located(file):
+        refuse_width(len(kept), len(rows))
+    return {name: [row.get(name) for row in rows] for name in kept}
 
 
 def _parquet_lines(chunk: Chunk) -> np.ndarray[Any, Any]:

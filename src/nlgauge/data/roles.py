@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, overload
 
 from nlgauge.configured import Options, options_of, show
@@ -42,7 +43,14 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "is_model": ("is_model", "Label", "source", "kind"),
 }
 """The names that are tried for each role, in this order, where no column is named."""
-_MOST_SHOWN, _NEAREST = 30, 3
+_MOST_SHOWN, _LONGEST_SHOWN, _NEAREST, _MOST_COMPARED = 30, 100, 3, 1_000
+
+
+def names_shown(names: Iterable[str]) -> str:
+    """Names of columns in a message: the first ones, where there are many, and the beginnings of long ones."""
+    first = list(islice(names, _MOST_SHOWN + 1))
+    kept = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in first[:_MOST_SHOWN]]
+    return ", ".join(kept) + (", …" if len(first) > _MOST_SHOWN else "")
 
 
 def no_such_column(
@@ -50,12 +58,15 @@ def no_such_column(
 ) -> DataError:
     """The error for a column that the data does not have; `option` is the one that named it."""
     names = list(found)
-    shown = ", ".join(names[:_MOST_SHOWN]) + (", …" if len(names) > _MOST_SHOWN else "")
-    near = difflib.get_close_matches(name, names, n=_NEAREST)
+    compared = [one for one in names[:_MOST_COMPARED] if len(one) <= _LONGEST_SHOWN]
+    near = difflib.get_close_matches(name[:_LONGEST_SHOWN], compared, n=_NEAREST)
     suggestion = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     end = f"; {advice}" if advice else ""
     return DataError(
-        f"no such column; found {shown or 'none'}{suggestion}{end}", file=file or None, column=name, option=option
+        f"no such column; found {names_shown(names) or 'none'}{suggestion}{end}",
+        file=file or None,
+        column=name,
+        option=option,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 
-from nlgauge.data.roles import no_such_column
+from nlgauge.data.roles import names_shown, no_such_column
 from nlgauge.errors import DataError, argument
 
 Columnar = Mapping[str, Sequence[Any] | pl.Series]
@@ -223,7 +223,7 @@ class _PlainTable:
     def __post_init__(self) -> None:
         file, found = self.origin.file, self.frame.columns
         if missing := [name for name in self._required if name not in found]:
-            message = f"found columns {', '.join(found) or 'none'}; expected {', '.join(self._required)}"
+            message = f"found columns {names_shown(found) or 'none'}; expected {', '.join(self._required)}"
             raise DataError(message, file=file, column=missing[0])
         if self.frame.height == 0:
             raise DataError("the table has no rows", file=file)
@@ -324,9 +324,13 @@ def _column(name: str, values: Sequence[Any] | pl.Series, origin: Origin) -> pl.
     if isinstance(values, pl.Series):
         return values.alias(name)
     try:
-        return pl.Series(name, values, strict=False)
+        column = pl.Series(name, values, strict=False)
     except UnicodeEncodeError as error:
         raise DataError(f"holds a lone surrogate ({error}); expected text", file=origin.file, column=name) from error
+    if column.dtype == pl.Object:
+        kinds = dict.fromkeys(type(value).__name__ for value in values if value is not None)
+        raise DataError(f"holds {' and '.join(kinds)}; expected values of one kind", file=origin.file, column=name)
+    return column
 
 
 def _run(value: Any, row: int, origin: Origin) -> str:

@@ -1,4 +1,4 @@
-"""Writing tables: JSON lines, CSV (safe to open in a spreadsheet) and Parquet, written atomically."""
+"""Writing tables: JSON lines, CSV and Parquet, written atomically; every text comes back as it was."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from nlgauge.errors import DataError, OptionError, OutputError
 _FORMULA_STARTS = r"^[=+\-@\t\r]"
 
 
-def write_table(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFrame, path: str | Path) -> None:
+def write_table(
+    table: ResponseSets | Items | Ratings | TokenScores | pl.DataFrame, path: str | Path, *, spreadsheet: bool = False
+) -> None:
     """Write a table to `.jsonl`, `.csv`, `.tsv` or `.parquet`.
 
-    List columns become `name_0, name_1, …` in CSV, with empty cells after the last value of a row. A CSV text that a
-    spreadsheet would run as a formula gets a leading apostrophe.
+    List columns become `name_0, name_1, …` in CSV, with empty cells after the last value of a row. For a `spreadsheet`,
+    a CSV text that it would run as a formula gets a leading apostrophe, which readers take for a part of the text.
     """
     target = Path(path)
     frame = table
@@ -29,7 +31,8 @@ def write_table(table: ResponseSets | Items | Ratings | TokenScores | pl.DataFra
         raise OptionError(f"{target}: cannot write '{target.suffix}'; expected .jsonl, .csv, .tsv or .parquet")
     if target.suffix in (".csv", ".tsv"):
         with located(str(target)):
-            frame = guard_formulas(_widen(frame))
+            frame = _widen(frame)
+        frame = guard_formulas(frame) if spreadsheet else frame
     with atomic_path(target) as temporary:
         try:
             if target.suffix == ".jsonl":

@@ -54,6 +54,8 @@ def split_hash(spec: str) -> tuple[str, str]:
 def file_with_hash(spec: str, what: str) -> str:
     """`file@hash`, checked against the file if there is a hash already; `what` names its content for the error."""
     path, claimed = split_hash(spec)
+    if Path(path).is_fifo():
+        raise OptionError(f"{path}: is a pipe, which a signature cannot name; expected a file of {what}")
     digest = file_digest(path)[:12]
     if claimed and claimed != digest:
         raise OptionError(f"{path}: has hash {digest}; expected {claimed}: these are different {what}")

@@ -226,7 +226,7 @@ def draw_originals(originals: list[Original], wanted: int | None, seed: int) -> 
 def _json_lines(path: Path) -> list[dict[str, Any]]:
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(
             f"cannot be read ({error}); expected a folder that `nlgauge perturb build` wrote", file=str(path)
         ) from error

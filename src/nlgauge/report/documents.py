@@ -79,7 +79,7 @@ def to_markdown(card: Card) -> str:
 
 
 def _table(result: StudyTable) -> str:
-    return markdown_table(list(result.header), [list(map(_plain, row)) for row in result.rows])
+    return markdown_table(result.header, result.rows, _plain)
 
 
 def _cut(text: str) -> str:

@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 
 from nlgauge._version import __version__
+from nlgauge.data.sources.json_lines import BAD_JSON
+from nlgauge.data.sources.pipes import on_disk
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
@@ -127,7 +129,7 @@ def named_files(entries: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 def read_results(path: str | Path) -> Results:
     """The scores that `nlgauge score ... -o results.json` wrote, with the values that a comparison needs."""
-    place = Path(path)
+    place = Path(on_disk(str(path)))
     if not place.is_file():
         raise DataError(f"no such file; {_WRITE_IT}", file=str(path))
     data = place.read_bytes()
@@ -137,7 +139,7 @@ def read_results(path: str | Path) -> Results:
             check_schema(schema, "scores", str(path))
             checked_document(data, str(path))
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except BAD_JSON as error:
         raise DataError(f"is not a result of NLGauge, but {_kind(data)}; {_WRITE_IT}", file=str(path)) from error
     check_schema(schema, "scores", str(path))
     if document.sets is None:
@@ -153,9 +155,9 @@ def _kind(data: bytes) -> str:
         return "empty"
     try:
         found = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except BAD_JSON:
         first = data.lstrip().partition(b"\n")[0]
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        with suppress(*BAD_JSON):
             if isinstance(msgspec.json.decode(first), dict):
                 return "JSON lines, such as nlgauge score reads"
         return "not a JSON document"
@@ -170,10 +172,14 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
     about = f"{entry.label} of '{entry.system}'"
     if entry.value is None:
         raise DataError(f"{about} has no numeric value and cannot be ranked; leave it out", file=file)
+    try:
+        signature = Signature.parse(entry.signature)
+    except OptionError as error:
+        raise DataError(f"{about}: {error.message}", file=file) from error
     items = None
     if entry.values is not None:
         keys = sets.get(entry.system)
-        known = [] if keys is None else [keys.id, keys.context or keys.id, keys.run or keys.id]
+        known = [] if keys is None else [one for one in (keys.id, keys.context, keys.run) if one is not None]
         if keys is None or any(len(one) != len(entry.values) for one in known):
             raise DataError(f"{about} has values that do not match the ids of its sets; {_WRITE_IT}", file=file)
         values = np.array([math.nan if value is None else value for value in entry.values], dtype=np.float64)
@@ -190,7 +196,7 @@ def _score(entry: _Entry, sets: Mapping[str, _Keys], file: str) -> Score:
         label=entry.label,
         value=entry.value,
         n=entry.n,
-        signature=Signature.parse(entry.signature),
+        signature=signature,
         higher_is=entry.higher_is,
         level=entry.level,
         aspect=entry.aspect,

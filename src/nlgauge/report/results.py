@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nlgauge._version import __version__
-from nlgauge.errors import DataError
+from nlgauge.errors import DataError, OptionError
 from nlgauge.report.card.questions import BY_KEY, STUDIES
 from nlgauge.report.study_tables import grid
 from nlgauge.schema import check_schema, checked_document
@@ -40,7 +40,10 @@ def read_result(path: Path) -> StudyTable:
         raise _partial("has no rows", path)
     if not isinstance(signature, str):
         raise _partial("has no signature", path)
-    made_by = Signature.parse(signature)
+    try:
+        made_by = Signature.parse(signature)
+    except OptionError as error:
+        raise _partial(f"has a damaged signature ({error.message})", path) from error
     notes = tuple(str(note) for note in document.get("notes") or ())
     if made_by.version != __version__:
         notes += (f"computed by NLGauge {made_by.version}, and this is {__version__}: numbers may differ",)

@@ -8,7 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from nlgauge.report.tables import Sheet, aligned, latex_table, markdown_table, one_line, render
+from nlgauge.report.tables import (
+    Sheet,
+    aligned,
+    latex_table,
+    markdown_table,
+    markdown_text,
+    one_line,
+    plain_html,
+    render,
+)
 from nlgauge.studies.base import Column, Result, Row
 
 _DIGITS = 2
@@ -24,8 +33,12 @@ class StudySheet(Sheet):
         """For readers: as text, Markdown or LaTeX."""
         signature, views = self.signatures[0], self.views
         if form == "markdown":
-            tables = [f"{title}\n\n" * bool(title) + markdown_table(head, rows) + "\n" for title, head, rows in views]
-            return "\n".join([self.text, "", *tables, f"- `{signature}`", *(f"- {note}" for note in self.notes)])
+            tables = [
+                f"{plain_html(title)}\n\n" * bool(title) + markdown_table(head, rows, markdown_text) + "\n"
+                for title, head, rows in views
+            ]
+            notes = (f"- {plain_html(note)}" for note in self.notes)
+            return "\n".join([plain_html(self.text), "", *tables, f"- `{signature}`", *notes])
         if form == "latex":
             tables = [latex_table(head, rows, [title, signature]) + "\n" for title, head, rows in views[:-1]]
             return "\n".join([f"% {self.text}", *tables, latex_table(self.header, self.rows, [signature, *self.notes])])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,8 @@ class Sheet:
     def shown(self, form: str) -> str:
         """For readers: as text, Markdown or LaTeX."""
         if form == "markdown":
-            remarks = [*(f"`{signature}`" for signature in self.signatures), *self.notes]
-            table = markdown_table(self.header, self.rows)
+            remarks = [*(f"`{signature}`" for signature in self.signatures), *map(plain_html, self.notes)]
+            table = markdown_table(self.header, self.rows, markdown_text)
             return "\n".join([table, *([""] if remarks else []), *(f"- {remark}" for remark in remarks)])
         if form == "latex":
             return latex_table(self.header, self.rows, [*self.signatures, *self.notes])
@@ -91,24 +92,24 @@ def choose_format(form: str, output: Path | None) -> str:
     return chosen
 
 
-def render(sheet: Sheet, form: str) -> str:
-    """A result in one of `FORMATS`."""
+def render(sheet: Sheet, form: str, *, spreadsheet: bool = False) -> str:
+    """A result in one of `FORMATS`; for a `spreadsheet`, CSV has an apostrophe before what it would run."""
     if form == "json":
         return document_text(sheet.document)
     if form == "csv":
-        return guard_formulas(sheet.frame).write_csv().rstrip("\n")
+        return (guard_formulas(sheet.frame) if spreadsheet else sheet.frame).write_csv().rstrip("\n")
     if form not in FORMATS:
         raise OptionError(f"format '{form}'; expected one of {', '.join(FORMATS)}")
     return sheet.shown(form)
 
 
-def write_sheet(sheet: Sheet, form: str, output: Path) -> None:
+def write_sheet(sheet: Sheet, form: str, output: Path, *, spreadsheet: bool = False) -> None:
     """A result as a file in one of `RESULT_FORMATS`, written atomically."""
     if form == "parquet":
         with atomic_path(output) as temporary:
             sheet.frame.write_parquet(temporary)
     else:
-        write_text(output, render(sheet, form) + "\n")
+        write_text(output, render(sheet, form, spreadsheet=spreadsheet) + "\n")
 
 
 def list_sheet(kind: str, rows: Sequence[Mapping[str, Any]], text: str) -> Sheet:
@@ -322,10 +323,20 @@ def aligned(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-def markdown_table(header: list[str], rows: list[list[str]]) -> str:
-    """A table as Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def plain_html(text: str) -> str:
+    """Text whose HTML is text in Markdown, too."""
+    return html.escape(text, quote=False)
+
+
+def markdown_text(text: str) -> str:
+    """A cell of a table in Markdown: one line, in which a bar ends nothing."""
+    return plain_html(one_line(text)).replace("|", "\\|")
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Callable[[str], str] = str) -> str:
+    """A table as Markdown, of cells as `text` writes them."""
+    lines = [list(map(text, header)), ["---"] * len(header), *(list(map(text, row)) for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _latex_cell(text: str) -> str:

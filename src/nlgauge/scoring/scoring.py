@@ -15,7 +15,7 @@ from nlgauge.data.columns import Reading
 from nlgauge.data.frames import frame_table, is_frame
 from nlgauge.data.reading import Source, Table
 from nlgauge.data.sources.chunks import Chunk
-from nlgauge.data.sources.files import STDIN, file_size, is_seekable, kept_open
+from nlgauge.data.sources.files import STDIN, display_name, file_size, is_seekable, kept_open
 from nlgauge.data.sources.parts import parts_of
 from nlgauge.data.sources.shards import short_name
 from nlgauge.data.tables import Items, ResponseSets
@@ -204,8 +204,9 @@ def file_names(paths: list[str]) -> list[str]:
     """File names without their endings, or whole paths where those do not distinguish files."""
     stems = ["stdin" if path == STDIN else short_name(path) for path in paths]
     if len(set(paths)) < len(paths):
-        raise OptionError(f"duplicate file {max(paths, key=paths.count)}; several files are several systems")
-    return [stem if stems.count(stem) == 1 else path for stem, path in zip(stems, paths, strict=True)]
+        twice = display_name(max(paths, key=paths.count))
+        raise OptionError(f"duplicate file {twice}; several files are several systems")
+    return [stem if stems.count(stem) == 1 else display_name(path) for stem, path in zip(stems, paths, strict=True)]
 
 
 def _named(found: list[BySystem], names: list[str], skipped: list[tuple[str, ...]]) -> Iterator[Collected]:

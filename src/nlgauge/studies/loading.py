@@ -14,7 +14,7 @@ from nlgauge.data.columns import Reading
 from nlgauge.data.frames import frame_table, is_frame, polars_frame
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
-from nlgauge.data.roles import find_column
+from nlgauge.data.roles import find_column, names_in
 from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.scoring.scoring import file_names
@@ -87,7 +87,7 @@ def _with_ids(frame: pl.DataFrame, columns: Reading) -> pl.DataFrame:
     column = find_column(frame.columns, "id", columns.id)
     if column is None:
         return frame.with_columns(pl.int_range(1, pl.len() + 1).cast(pl.String).alias("id"))
-    return frame.with_columns(frame[column].cast(pl.String).alias("id"))
+    return frame.with_columns(names_in(frame, column, option="id").fill_null("").alias("id"))
 
 
 def task_names(entries: Sequence[Any], names: Sequence[str] = ()) -> list[str]:
@@ -108,7 +108,7 @@ def parts_of(frame: pl.DataFrame, by: str | None) -> list[tuple[str, Array | Non
     """Names of the parts and their rows; one nameless part without `by`."""
     if by is None:
         return [("", None)]
-    values = frame[find_column(frame.columns, "by", by, required=True)].cast(pl.String).fill_null("")
+    values = names_in(frame, by, option="by").fill_null("")
     return [(str(v), (values == v).arg_true().to_numpy()) for v in values.unique(maintain_order=True).to_list()]
 
 

@@ -17,7 +17,8 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import Options, check_that, option
-from nlgauge.data.roles import find_column, no_such_column, numbers_in
+from nlgauge.data.roles import find_column, names_in, no_such_column, numbers_in
+from nlgauge.data.sources.files import located
 from nlgauge.data.tables import Ratings, ResponseSets
 from nlgauge.engine.running import Progress, Workers
 from nlgauge.errors import DataError, OptionError
@@ -160,7 +161,7 @@ class Task:
         """One per set; empty where the file has none."""
         if "context" not in self.frame.columns:
             return [""] * len(self)
-        contexts: list[str] = self.frame["context"].fill_null("").cast(pl.String).to_list()
+        contexts: list[str] = names_in(self.frame, "context", file=self.name).fill_null("").to_list()
         return contexts
 
     def column(self, role: str, given: str | None = None, advice: str = "") -> str:
@@ -253,7 +254,9 @@ def _set_metrics(specs: Sequence[str | Metric]) -> tuple[list[SetMetric], tuple[
 def _read_parts(entry: Any, title: str, data: StudyData, by: str | None, *, with_texts: bool) -> Iterator[Task]:
     """The tasks of an input, not yet measured."""
     frame, sets = load(entry, data.reading, with_texts=with_texts)
-    for part, rows in parts_of(frame, by):
+    with located(title or None):
+        parts = parts_of(frame, by)
+    for part, rows in parts:
         name = part_name(title, part, len(data.entries))
         mine = frame if rows is None else frame[rows]
         if len(mine) < FEWEST_SETS:

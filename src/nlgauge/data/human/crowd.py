@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from nlgauge.data.columns import WIDE, numbered_columns
+from nlgauge.data.columns import numbered, numbered_columns
 from nlgauge.data.plain_tables import read_cells
 from nlgauge.data.reading import Source
 from nlgauge.data.roles import find_column, no_such_column
@@ -160,8 +160,8 @@ def _numbered(names: Sequence[str], prefix: str, stem: str, origin: Origin, *, o
     """The columns `prefix + stem + number`, by their number."""
     found = numbered_columns(names, prefix + stem, origin.file)
     if not found:
-        others = (WIDE.fullmatch(name) for name in names if name.startswith(prefix))
-        there = dict.fromkeys(f"{match['prefix']}0, …" for match in others if match)
+        others = (numbered(name) for name in names if name.startswith(prefix))
+        there = dict.fromkeys(f"{parts[0]}0, …" for parts in others if parts)
         advice = f"name the stem with {argument(option)}" + ("" if option == "questions" else ", or None without one")
         raise no_such_column(f"{prefix}{stem}<number>", there, file=origin.file, option=option, advice=advice)
     return found

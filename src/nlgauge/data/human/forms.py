@@ -200,7 +200,7 @@ def load_form(name_or_path: str | Path) -> Form:
     file = f"{name} ({plugin})" if plugin else name
     try:
         raw = tomllib.loads(decode_utf8(data, file=file, first_line=1))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{error}; expected a TOML file, as docs/forms.md describes it", file=file) from error
     if "plugin" in raw:
         raise DataError("the form: found the key 'plugin'; leave it out: it is found from the package", file=file)
@@ -226,7 +226,7 @@ def _data(name: str) -> tuple[bytes, str]:
             raise PluginError(
                 f"the form '{name}' of {distribution_of(point)} cannot be read: {type(error).__name__}: {error}"
             ) from error
-    if not name.endswith(".toml") and not Path(name).is_file():
+    if not name.endswith(".toml") and not Path(name).exists():
         raise UnknownName.among("form", name, form_names(), "A form of your own is a file whose name ends in .toml.")
     try:
         return Path(name).read_bytes(), ""

@@ -14,6 +14,7 @@ import polars as pl
 from nlgauge.data.human.error_types import ERROR_TYPES, error_type, known_error_type
 from nlgauge.data.human.ratings import read_ratings
 from nlgauge.data.plain_tables import read_cells
+from nlgauge.data.roles import names_shown
 from nlgauge.data.tables import Origin
 from nlgauge.errors import DataError
 
@@ -169,7 +170,9 @@ def hanna(path: str | Path) -> Iterator[Judged]:
     frame = frame.rename(dict(zip(frame.columns, names, strict=True)))
     questions = [name for name in _HANNA_QUESTIONS if name in frame.columns]
     if missing := [name for name in HANNA_COLUMNS if name not in frame.columns]:
-        raise DataError(f"found {', '.join(frame.columns)}; expected this column", file=origin.file, column=missing[0])
+        raise DataError(
+            f"found {names_shown(frame.columns)}; expected this column", file=origin.file, column=missing[0]
+        )
     if not questions:
         raise DataError(f"no column of ratings; expected some of {', '.join(_HANNA_QUESTIONS)}", file=origin.file)
     ratings: dict[str, Scores] = {}
@@ -192,7 +195,9 @@ def table(path: str | Path) -> Iterator[Judged]:
     """One row per rating, with the rated text."""
     frame, origin = read_cells(path)
     if "text" not in frame.columns:
-        raise DataError(f"found {', '.join(frame.columns)}; expected the judged texts", file=origin.file, column="text")
+        raise DataError(
+            f"found {names_shown(frame.columns)}; expected the judged texts", file=origin.file, column="text"
+        )
     ratings: dict[str, Scores] = {}
     known = read_ratings(path).frame.select("item", "rater", "question", "value")
     for row, (item, rater, question, value) in enumerate(known.rows()):

@@ -15,6 +15,7 @@ import polars as pl
 from nlgauge.data.human import judgment_layouts as layouts
 from nlgauge.data.human.judgment_layouts import HANNA_COLUMNS, TABLE_COLUMNS, Judged, Records, plain
 from nlgauge.data.plain_tables import read_cells
+from nlgauge.data.roles import names_shown
 from nlgauge.data.sources.files import STDIN, decode_utf8, located, read_bytes
 from nlgauge.data.tables import Items, Origin, Ratings
 from nlgauge.errors import DataError, OptionError
@@ -118,7 +119,7 @@ def _table_format(path: str | Path) -> str:
         return "hanna"
     if names.issuperset(TABLE_COLUMNS):
         return "table"
-    raise DataError(f"found columns {', '.join(columns)}; expected {_LAYOUTS}")
+    raise DataError(f"found columns {names_shown(columns)}; expected {_LAYOUTS}")
 
 
 def _json_format(records: Records) -> str:

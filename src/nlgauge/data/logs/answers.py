@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -122,6 +123,6 @@ def texts_in(value: Any) -> tuple[str, ...]:
 
 def shown(value: Any) -> str:
     """The beginning of a value on one line, for a message."""
-    text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     line = " ".join(text.split())
     return f"{line[:_SHOWN]}…" if len(line) > _SHOWN else line

@@ -14,13 +14,16 @@ from typing import Any
 import polars as pl
 
 from nlgauge.data.logs.answers import dig
+from nlgauge.data.roles import names_shown
 from nlgauge.data.sources.chunks import Chunk
-from nlgauge.data.sources.files import ARROW_MAGIC, located
+from nlgauge.data.sources.files import ARROW_MAGIC, display_name, located
 from nlgauge.data.sources.json_lines import decode_python
+from nlgauge.data.sources.polars_files import polars_input, read_by_polars
 from nlgauge.errors import DataError
 
 _ARROW_FILE, _ARROW_STREAM = ARROW_MAGIC
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
+_UNREADABLE = "is not a readable Arrow or Parquet file; expected a complete one: copy it again"
 _SHARD = re.compile(r"(?P<split>.+)-\d+-of-\d+")
 
 
@@ -54,11 +57,12 @@ def table_chunks(files: Sequence[Path], size: int, bytes_on_disk: int) -> Iterat
         for part, share in _parts(path, size):
             if part.columns != (names := names or part.columns):
                 raise DataError(
-                    f"has columns {', '.join(part.columns)}; expected those of {files[0].name} ({', '.join(names)}): "
-                    "one dataset holds rows of one kind",
-                    file=str(path),
+                    f"has columns {names_shown(part.columns)}; expected those of {files[0].name} "
+                    f"({names_shown(names)}): one dataset holds rows of one kind",
+                    file=display_name(str(path)),
                 )
-            payload = part.write_ndjson().encode()
+            with read_by_polars(str(path), _UNREADABLE):
+                payload = part.write_ndjson().encode()
             header = header or payload.partition(b"\n")[0]
             yield Chunk(payload, first_line, header, consumed=int(bytes_on_disk * (place + share) / len(files)))
             first_line += part.height
@@ -70,7 +74,7 @@ def _parts(path: Path, size: int) -> Iterator[tuple[pl.DataFrame, float]]:
     kept = [name for name, kind in frame.schema.items() if not _holds_bytes(kind)]
     if not kept:
         found = ", ".join(frame.columns) or "no columns"
-        raise DataError(f"found {found}; expected at least one column of text or numbers", file=str(path))
+        raise DataError(f"found {found}; expected at least one column of text or numbers", file=display_name(str(path)))
     rows = max(1, int(size * frame.height / max(1, frame.estimated_size())))
     for start in range(0, frame.height, rows):
         part = frame.slice(start, rows).select(kept)
@@ -78,18 +82,13 @@ def _parts(path: Path, size: int) -> Iterator[tuple[pl.DataFrame, float]]:
 
 
 def _frame(path: Path) -> pl.DataFrame:
-    try:
+    with read_by_polars(str(path), _UNREADABLE):
         with path.open("rb") as file:
             magic = file.read(len(_ARROW_FILE))
+        source = polars_input(str(path))
         if magic.startswith(_ARROW_STREAM):
-            return pl.read_ipc_stream(path)
-        return pl.read_ipc(path) if magic == _ARROW_FILE else pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(
-            f"is not a readable Arrow or Parquet file ({str(error).partition(chr(10))[0]}); expected a complete one: "
-            "copy it again",
-            file=str(path),
-        ) from error
+            return pl.read_ipc_stream(source)
+        return pl.read_ipc(source) if magic == _ARROW_FILE else pl.read_parquet(source)
 
 
 def _holds_bytes(kind: Any) -> bool:

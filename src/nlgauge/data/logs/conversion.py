@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from nlgauge.data.columns import refuse_width
 from nlgauge.data.logs import arrow, inspect_ai, lm_eval, openai_batch
 from nlgauge.data.logs.answers import Answered, Line, answer_chunks
 from nlgauge.data.sources import files
@@ -130,7 +131,10 @@ def _decoded(header: bytes) -> dict[str, Any]:
         value = decode_python(header)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    refuse_width(len(value))
+    return value
 
 
 def _lines(chunks: Iterable[Chunk], name: str) -> Iterator[Line]:

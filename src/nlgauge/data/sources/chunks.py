@@ -161,14 +161,18 @@ def parquet_rows(path: str) -> int:
     import polars as pl
 
     files.check_readable(path)
+    name = files.display_name(path)
     if files.is_compressed(path):
-        raise DataError("is a compressed Parquet file; Parquet is compressed by itself: unpack it first", file=path)
-    try:
-        total: int = files.scan_parquet(path).select(pl.len()).collect().item()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise DataError(f"is not a readable Parquet file ({str(error).partition(chr(10))[0]})", file=path) from error
+        raise DataError(
+            "is a compressed Parquet file; Parquet is compressed by itself: unpack it first",
+            file=name,
+        )
+    from nlgauge.data.sources.polars_files import read_by_polars, scan_parquet
+
+    with read_by_polars(path, "is not a readable Parquet file"):
+        total: int = scan_parquet(path).select(pl.len()).collect().item()
     if total == 0:
-        raise DataError("the table has no rows", file=path)
+        raise DataError("the table has no rows", file=name)
     return total
 
 
@@ -177,7 +181,8 @@ def parquet_chunks(path: str, size: int, rows: tuple[int, int] | None = None) ->
     total = parquet_rows(path)
     first, last = rows or (0, total)
     if last > total:
-        raise DataError(f"has {total} rows; expected {last}, as before: the file was cut short", file=path)
+        name = files.display_name(path)
+        raise DataError(f"has {total} rows; expected {last}, as before: the file was cut short", file=name)
     bytes_per_row = _PARQUET_UNPACKED * files.file_size(path) / total
     rows_per_chunk = max(1, int(size / bytes_per_row))
     for start in range(first, last, rows_per_chunk):

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 from nlgauge.data.sources import object_stores as stores
+from nlgauge.data.sources.pipes import name_given, on_disk, pipes_copied
 from nlgauge.engine.checksums import content_words
 from nlgauge.errors import DataError, argument
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 STDIN = "-"
 BLOCK_BYTES = 1 << 20
@@ -55,8 +56,8 @@ def located(file: str | None = None, line: int | None = None, column: str | None
 
 
 def display_name(path: str) -> str:
-    """The name of a file in messages."""
-    return "standard input" if path == STDIN else path
+    """The name of a file in messages and tables; bytes that are not UTF-8 are escaped."""
+    return "standard input" if path == STDIN else name_given(path).encode("utf-8", "backslashreplace").decode()
 
 
 def detect_format(path: str) -> str:
@@ -71,7 +72,7 @@ def detect_format(path: str) -> str:
         return _SUFFIXES[name.suffix]
     magic = first_bytes(path)
     is_json = name.suffix == ".json"
-    is_object = is_json and magic and head_of(path).text.lstrip().startswith(b"{")
+    is_object = (is_json or not name.suffix) and magic and head_of(path).text.lstrip().startswith(b"{")
     if is_object or magic.startswith((ZIP_MAGIC, *ARROW_MAGIC)):
         return "jsonl"
     if magic.startswith(PARQUET_MAGIC):
@@ -80,7 +81,7 @@ def detect_format(path: str) -> str:
     raise DataError(
         f"cannot tell the format from the name; expected one of {', '.join(_SUFFIXES)} (also .gz, .zst), or name it "
         f"with {argument('input_format')}.{advice}",
-        file=path,
+        file=display_name(path),
     )
 
 
@@ -100,13 +101,13 @@ def check_readable(path: str) -> None:
         return
     if stores.is_address(path):
         if stores.stored_size(path) == 0:
-            raise DataError("the file is empty", file=path)
+            raise DataError("the file is empty", file=display_name(path))
         return
     place = Path(path)
     if not place.exists():
         near = sorted(p.name for p in place.parent.glob("*") if p.is_file())[:5] if place.parent.is_dir() else []
         seen = f" That folder has: {', '.join(near)}." if near else ""
-        raise DataError(f"no such file.{seen}", file=path)
+        raise DataError(f"no such file.{seen}", file=display_name(path))
     if place.is_dir():
         logs = sorted(place.glob("*.eval"))
         advice = f"; name its logs, as in {logs[0]}" if logs else ""
@@ -114,10 +115,10 @@ def check_readable(path: str) -> None:
             f"this is a folder; expected a file, a folder of shards ({', '.join(_SUFFIXES)}, also .gz, .zst), one of "
             "lm-evaluation-harness (samples_*.jsonl) or a Hugging Face dataset (state.json, dataset_dict.json or "
             f"*.parquet){advice}",
-            file=path,
+            file=display_name(path),
         )
     if place.is_file() and place.stat().st_size == 0:
-        raise DataError("the file is empty", file=path)
+        raise DataError("the file is empty", file=display_name(path))
 
 
 def first_bytes(path: str) -> bytes:
@@ -191,13 +192,6 @@ def is_seekable(path: str) -> bool:
     return path != STDIN and (stores.can_be_cut(path) if stores.is_address(path) else Path(path).is_file())
 
 
-def scan_parquet(path: str) -> pl.LazyFrame:
-    """A lazily read Parquet file."""
-    import polars as pl
-
-    return pl.scan_parquet(path, storage_options=stores.polars_options(path) if stores.is_address(path) else None)
-
-
 @contextmanager
 def kept_open() -> Iterator[None]:
     """Files that are read in this block, in this thread, are opened once, however often and wherever they are read."""
@@ -206,7 +200,8 @@ def kept_open() -> Iterator[None]:
         return
     _kept.files = {}
     try:
-        yield
+        with pipes_copied():
+            yield
     finally:
         for file in _kept.files.values():
             file.close()
@@ -262,7 +257,7 @@ def _opened(path: str, start: int) -> IO[bytes]:
     try:
         raw = Path(path).open("rb")  # noqa: SIM115 - the caller closes it
     except OSError as error:
-        raise DataError(f"cannot be opened: {error.strerror}", file=path) from error
+        raise DataError(f"cannot be opened: {error.strerror}", file=display_name(path)) from error
     if start:
         raw.seek(start)
     return raw
@@ -363,6 +358,7 @@ class ByteStream:
 @contextmanager
 def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
     """Open a file, or standard input for `-`, with any compression."""
+    path = on_disk(path)
     check_readable(path)
     if path == STDIN:
         if sys.stdin is None:
@@ -370,7 +366,7 @@ def open_bytes(path: str, block: int = BLOCK_BYTES) -> Iterator[ByteStream]:
         yield ByteStream(sys.stdin.buffer, display_name(path), block)
         return
     with _raw(path) as raw:
-        yield ByteStream(raw, path, block)
+        yield ByteStream(raw, display_name(path), block)
 
 
 def read_bytes(path: str) -> bytes:
@@ -384,7 +380,7 @@ def open_range(path: str, start: int, stop: int, block: int = BLOCK_BYTES) -> It
     """Bytes start..stop-1 of an uncompressed file; raises an error if it is shorter."""
     check_readable(path)
     with _raw(path, start) as raw:
-        yield ByteStream(_Range(raw, path, start, stop), path, block, start)
+        yield ByteStream(_Range(raw, display_name(path), start, stop), display_name(path), block, start)
 
 
 class _Range:

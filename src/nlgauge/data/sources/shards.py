@@ -11,7 +11,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from nlgauge.data.sources import object_stores as stores
-from nlgauge.data.sources.files import STDIN, has_known_suffix
+from nlgauge.data.sources.files import STDIN, display_name, has_known_suffix
 from nlgauge.errors import DataError
 
 _ENDINGS = re.compile(r"(\.(jsonl?|ndjson|csv|tsv|txt|parquet|arrow|eval))?(\.(gz|zst))?$", re.IGNORECASE)
@@ -42,8 +42,10 @@ def shard_files(path: str) -> tuple[str, ...]:
 
 def short_name(path: str) -> str:
     """The system's name from its argument: the file's name without endings, or the folder's name for a pattern."""
+    is_one = Path(path).exists() or not (has_magic(path) or _RANGE.search(path))
+    path = display_name(path)
     place = Path(path)
-    if place.exists() or not (has_magic(path) or _RANGE.search(path)):
+    if is_one:
         return _ENDINGS.sub("", place.name) or path
     stem = re.split(r"[*?\[{]", _ENDINGS.sub("", place.name))[0].rstrip("-_.")
     return stem or (place.parent.name if place.parent.name and not has_magic(place.parent.name) else path)

@@ -10,7 +10,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import option
-from nlgauge.data.roles import ROLES
+from nlgauge.data.roles import ROLES, names_in
 from nlgauge.drawing import alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import correlation
@@ -131,7 +131,7 @@ def class_labels(task: Task, column: str, high: str | None) -> Array:
     if high is None:
         values = pl.Series(task.numbers(column, "label"))
     else:
-        values = task.frame[column].cast(pl.String)
+        values = names_in(task.frame, column, option="label", file=task.name)
         if values.null_count():
             missing = task.ids[int(values.is_null().arg_true()[0])]
             raise DataError(f"set '{missing}' has no label; expected one for every set", file=task.name, column=column)

@@ -11,7 +11,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option
-from nlgauge.data.roles import no_such_column
+from nlgauge.data.roles import names_in, no_such_column
 from nlgauge.data.tables import Ratings
 from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
@@ -181,7 +181,7 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
     order = canonical_order(task, levels)
     rng = np.random.default_rng(seed)
     if column in task.frame.columns:
-        keys = task.frame[column].cast(pl.String).fill_null("").gather(order)
+        keys = names_in(task.frame, column, option="pair_by", file=task.name).fill_null("").gather(order)
     elif column == "context":
         keys = pl.Series([""] * 0)
     else:

@@ -20,7 +20,7 @@ from nlgauge.data.frames import is_frame, polars_frame
 from nlgauge.data.human.crowd import is_crowd_export, read_crowd
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
-from nlgauge.data.roles import find_column, numbers_in, refuse_unused
+from nlgauge.data.roles import find_column, names_in, numbers_in, refuse_unused
 from nlgauge.data.tables import Items, Ratings
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.studies.base import StudyData
@@ -178,7 +178,7 @@ class _Table:
         if self.study.by is None:
             return [self]
         is_model, by = self.is_model(), self.need("by")
-        systems = self.frame[by].cast(pl.String).fill_null("")
+        systems = self.names(by, "by")
         found = []
         for system in systems.filter(pl.Series(is_model)).unique(maintain_order=True).to_list():
             rows = np.flatnonzero(~is_model | (systems == system).to_numpy())
@@ -193,7 +193,7 @@ class _Table:
         named = self.find("id")
         ids = [str(i) for i in range(1, self.frame.height + 1)]
         if named is not None:
-            ids = self.frame[named].cast(pl.String).to_list()
+            ids = self.names(named, "id").to_list()
         texts, contexts, judge = self.texts("text"), self.texts("context"), self.study.judge
         table = None
         if ratings is not None:
@@ -210,13 +210,17 @@ class _Table:
         column = self.find(role)
         if column is None:
             return [""] * self.frame.height
-        texts: list[str] = self.frame[column].cast(pl.String).fill_null("").to_list()
+        texts: list[str] = self.names(column, role).to_list()
         return texts
+
+    def names(self, column: str, role: str) -> pl.Series:
+        """A column as text, empty where a cell is."""
+        return names_in(self.frame, column, option=role, file=self.name).fill_null("")
 
     def is_model(self) -> Array:
         """Which rows are the model's: true or false, 1 or 0, or words such as model and reference."""
         column = self.need("is_model")
-        words = self.frame[column].cast(pl.String).fill_null("").str.strip_chars().str.to_lowercase()
+        words = self.names(column, "is_model").str.strip_chars().str.to_lowercase()
         if len(unknown := (~words.is_in(_MODEL | _REFERENCE)).arg_true()):
             raise DataError(
                 f"row {unknown[0] + 1} has '{self.frame[column][unknown[0]]}'; expected true or false (is it the "

@@ -16,6 +16,7 @@ import polars as pl
 from nlgauge.configured import option, options_of
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
+from nlgauge.data.roles import names_shown
 from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.base import Metric
@@ -325,7 +326,7 @@ def _read_scores(scores: str | Path | pl.DataFrame | None, names: Sequence[str])
     file = None if isinstance(scores, pl.DataFrame) else str(scores)
     columns = [key for key, kind in frame.schema.items() if key != "model" and kind.is_numeric()]
     if "model" not in frame.columns or not columns:
-        raise DataError(f"found columns {', '.join(frame.columns)}; expected 'model' and numbers", file=file)
+        raise DataError(f"found columns {names_shown(frame.columns)}; expected 'model' and numbers", file=file)
     if clash := [key for key in columns if key.startswith(("ruq_", "n_"))]:
         raise DataError("clashes with the columns of RUQ; give it another name", file=file, column=clash[0])
     known = frame["model"].cast(pl.String).to_list()

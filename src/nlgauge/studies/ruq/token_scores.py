@@ -16,6 +16,7 @@ from nlgauge.arrays import Array
 from nlgauge.data.columns import Reading
 from nlgauge.data.frames import frame_table, is_frame
 from nlgauge.data.reading import Source
+from nlgauge.data.roles import names_shown
 from nlgauge.data.tables import Items
 from nlgauge.engine.progress import Advance, progress_bar
 from nlgauge.errors import DataError, ModelError, OptionError, argument
@@ -78,7 +79,7 @@ def read_prompts(name: str, data: Any, reading: Reading) -> Prompts:
     elif is_frame(data):
         data = frame_table(data, reading, ())
     if not isinstance(data, Items) or "context" not in data.frame.columns:
-        found = f"columns {', '.join(data.frame.columns)}" if isinstance(data, Items) else type(data).__name__
+        found = f"columns {names_shown(data.frame.columns)}" if isinstance(data, Items) else type(data).__name__
         raise DataError(f"found {found}; expected prompts in the column 'context', references in 'text'", file=file)
     return Prompts(name, data, file)
 
