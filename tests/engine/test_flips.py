@@ -50,6 +50,7 @@ WRITERS = {
     ),
     **dict.fromkeys(("perturb/pairs.py", "report/printing.py", "report/training.py", "engine/files.py"), OUTPUT),
     **dict.fromkeys(("text/census.py", "text/spilling.py", "scoring/planning.py"), SCRATCH),
+    **dict.fromkeys(("data/sources/pipes.py", "data/sources/polars_files.py"), SCRATCH),
     **dict.fromkeys(
         ("annotate/crowd.py", "annotate/pages/researcher.py", "annotate/pages/signing.py", "cli/annotate.py"), SITE
     ),
