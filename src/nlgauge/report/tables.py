@@ -38,6 +38,7 @@ _LATEX = str.maketrans(
     {sign: rf"\{sign}" for sign in "&%$#_{}"} | {sign: rf"\text{name}{{}}" for sign, name in _LATEX_NAMES.items()}
 )
 _NUMBERS = re.compile(r"[-<.,%\[\]\d ]*")
+_HTML = re.compile(r"<[A-Za-z/!?]|&#?\w+;")
 _MINUS = re.compile(r"-(?=[.\d])")
 
 
@@ -324,8 +325,8 @@ def aligned(header: list[str], rows: list[list[str]]) -> str:
 
 
 def plain_html(text: str) -> str:
-    """Text whose HTML is text in Markdown, too."""
-    return html.escape(text, quote=False)
+    """Text in which nothing is HTML where Markdown is shown; numbers such as <.001 stay as they are."""
+    return html.escape(text, quote=False) if _HTML.search(text) else text
 
 
 def markdown_text(text: str) -> str:
