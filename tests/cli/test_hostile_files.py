@@ -16,6 +16,7 @@ from nlgauge import score
 from nlgauge.cli.run import read_plan
 from nlgauge.data import read
 from nlgauge.data.human.forms import load_form
+from nlgauge.data.logs.arrow_layout import check_layout
 from nlgauge.data.sources.shards import short_name
 from nlgauge.errors import DataError, NLGaugeError
 from nlgauge.report.leaderboard import read_results
@@ -53,6 +54,36 @@ def test_a_flipped_bit_is_read_or_named_and_no_panic_is_shown(
             named.add(Path(error.file or "").name)
     assert named == {name}
     assert not capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("write", "stream"), [(FRAME.write_ipc, False), (FRAME.write_ipc_stream, True)], ids=["file", "stream"]
+)
+@pytest.mark.parametrize("compression", ["uncompressed", "zstd"])
+def test_a_size_that_does_not_fit_is_named_before_memory_is_asked_for(
+    tmp_path: Path, write: Callable[..., object], stream: bool, compression: str
+) -> None:
+    """Polars would end the process, without a word."""
+    path = tmp_path / "a.arrow"
+    write(path, compression=compression)
+    data, found = path.read_bytes(), 0
+    check_layout(path, stream=stream)
+    for place in range(0, len(data) - 8, 8):
+        path.write_bytes(data[:place] + (2**61 - 11).to_bytes(8, "little") + data[place + 8 :])
+        try:
+            check_layout(path, stream=stream)
+        except ValueError:
+            found += 1
+            with raises(DataError, file=str(path)):
+                read(str(path))
+    assert found > 4
+
+
+@pytest.mark.parametrize("value", [1e308, float("inf")])
+def test_values_whose_squares_are_no_numbers_are_refused(value: float) -> None:
+    sets = pl.DataFrame({"responses": [["a", "b"]] * 9, "human": [0.0] * 5 + [value] * 4})
+    with raises(DataError, column="human", option="column"):
+        score(sets, ["column:column=human"])
 
 
 @pytest.mark.parametrize("reader", [read_results, read_result, read_plan, read])

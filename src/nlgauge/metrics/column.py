@@ -15,6 +15,8 @@ from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import Direction, Level
 
+_LARGEST = 1e100  # sums of squares of larger ones may be no numbers
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMetric(SetMetric):
@@ -42,9 +44,8 @@ class ColumnMetric(SetMetric):
     def per_set(self, batch: Batch) -> Array:
         """The column as numbers."""
         found = numbers_in(batch.sets.frame, self.column, option="column")
-        if len(infinite := np.flatnonzero(np.isinf(found))):
-            message = (
-                f"set '{batch.sets.ids[int(infinite[0])]}' has {found[infinite[0]]}; expected a finite number or none"
-            )
-            raise DataError(message, column=self.column, option="column")
+        if len(beyond := np.flatnonzero(np.abs(found) > _LARGEST)):
+            where, value = batch.sets.ids[int(beyond[0])], found[beyond[0]]
+            expected = "a finite number or none" if np.isinf(value) else f"numbers of at most {_LARGEST:g}"
+            raise DataError(f"set '{where}' has {value:g}; expected {expected}", column=self.column, option="column")
         return found

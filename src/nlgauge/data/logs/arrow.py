@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from nlgauge.data.logs.answers import dig
+from nlgauge.data.logs.arrow_layout import check_layout
 from nlgauge.data.roles import names_shown
 from nlgauge.data.sources.chunks import Chunk
 from nlgauge.data.sources.files import ARROW_MAGIC, display_name, located
@@ -85,10 +86,14 @@ def _frame(path: Path) -> pl.DataFrame:
     with read_by_polars(str(path), _UNREADABLE):
         with path.open("rb") as file:
             magic = file.read(len(_ARROW_FILE))
-        source = polars_input(str(path))
-        if magic.startswith(_ARROW_STREAM):
-            return pl.read_ipc_stream(source)
-        return pl.read_ipc(source) if magic == _ARROW_FILE else pl.read_parquet(source)
+        source, stream = polars_input(str(path)), magic.startswith(_ARROW_STREAM)
+        if not stream and magic != _ARROW_FILE:
+            return pl.read_parquet(source)
+        try:
+            check_layout(path, stream=stream)
+        except ValueError as error:
+            raise DataError(f"{_UNREADABLE} ({error})", file=display_name(str(path))) from error
+        return pl.read_ipc_stream(source) if stream else pl.read_ipc(source)
 
 
 def _holds_bytes(kind: Any) -> bool:
