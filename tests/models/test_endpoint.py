@@ -354,7 +354,7 @@ def test_answers_are_kept_as_the_server_gave_them(connect: Any, tmp_path: Path) 
     import polars as pl
 
     connect().score(["The"], [[" end"]])
-    (entry,) = (tmp_path / "results").rglob("*.arrow")
+    (entry,) = (tmp_path / "results").rglob("*.entry")
     kept = pl.read_ipc(entry.read_bytes()[16:])
     assert json.loads(kept["answer"][0])["choices"][0]["logprobs"]["tokens"] == ["The", " end"]
     assert "NLGAUGE_API_KEY" not in os.environ

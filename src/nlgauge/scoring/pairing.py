@@ -13,7 +13,7 @@ from nlgauge.arrays import Array
 from nlgauge.errors import DataError, argument
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
-from nlgauge.metrics.score import Direction, ItemValues, Score
+from nlgauge.metrics.score import Direction, ItemValues, Level, Score
 from nlgauge.stats.inference import Comparing
 from nlgauge.stats.units import Units, find_units, numbered
 
@@ -50,6 +50,7 @@ class Answered(SetMetric):
     """1 for every set: what systems have answered, which is known before anything costly is measured."""
 
     name: ClassVar[str] = "answered"
+    level: ClassVar[Level] = "item"  # single texts are answers, too
     paper: ClassVar[str] = ""
     aspect: ClassVar[str] = "columns"
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
