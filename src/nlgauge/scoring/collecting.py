@@ -21,6 +21,7 @@ from nlgauge.errors import DataError, ModelError, argument
 from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import RowKeys
+from nlgauge.signature import Signature
 
 BySystem = dict[str, tuple[Any, ...]]
 Bins = Mapping[str, Array]
@@ -45,11 +46,16 @@ def signatures_of(metrics: Sequence[Metric]) -> tuple[str, ...]:
 def check_same(metrics: Sequence[Metric], before: Sequence[str]) -> None:
     """An error when a model or a file of a metric has changed meanwhile, or is another one where a worker runs."""
     for metric, expected in zip(metrics, before, strict=True):
-        if "@" in expected and (found := str(metric.signature)) != expected:  # others name neither model nor file
+        if _names_files(expected) and (found := str(metric.signature)) != expected:
             raise ModelError(
                 f"a model or a file of a metric changed while it was in use: it is now {found}; expected {expected}, "
                 "as when the run began; nothing of it was kept: run again"
             )
+
+
+def _names_files(signature: str) -> bool:
+    """Whether an option is a model or a file with its hash; the file of a plugin is sent to workers as it was."""
+    return any("@" in value for value in Signature.parse(signature).options.values())
 
 
 def merge(merged: BySystem, more: BySystem) -> None:
