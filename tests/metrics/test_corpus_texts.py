@@ -195,3 +195,8 @@ def test_a_sample_of_nothing_is_refused(files: tuple[Path, Path], tmp_path: Path
     empty.write_text("\n")
     with pytest.raises(DataError, match="file of references has no records"):
         nlgauge.score(str(files[0]), [f"mauve:against={empty},sample=5"])
+
+
+def test_a_corpus_without_texts_has_no_compression() -> None:
+    with pytest.raises(DataError):
+        nlgauge.score(nlgauge.ResponseSets.of([[], []]), ["compression:over=corpus"])

@@ -15,6 +15,7 @@ import numpy as np
 
 from nlgauge.arrays import Array
 from nlgauge.configured import option
+from nlgauge.errors import DataError
 from nlgauge.metrics.base import OVER, Shares, WordingMetric, refuse
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import Bounds, Direction, Score
@@ -111,6 +112,8 @@ class Compression(WordingMetric):
     def finish_corpus(self, stats: Any, interval: Inference | None = None) -> Score:  # noqa: ARG002 - there is none
         """The ratio of the corpus."""
         packed: Packed = self.completed(stats)
+        if not packed.after:
+            raise DataError(f"{self.name} has no value: there are no texts to compress")
         return self.make_score(packed.before / packed.after, packed.texts)
 
     def _sizes(self, stats: SortedTexts, number: int) -> tuple[int, int]:
