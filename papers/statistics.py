@@ -350,8 +350,8 @@ END = """## What is not covered
 - Very skewed values: some hundred values of a Zipf distribution, or fewer than 20 of a lognormal one, do not show their
   own tail, and no interval that was tried covers there (Student's t and bootstrap-t less than this one).
 - Systems of different sizes are compared by means over subsets on one side and single values on the other, which
-  cannot be exchanged exactly. That shows only where values are extremely skewed, as those of Self-BLEU here, whose
-  texts hardly ever share a phrase (skewness -10); the command warns of such values.
+  cannot be exchanged exactly. That shows where values are very skewed, as those of Self-BLEU, whose texts seldom share
+  a phrase: differences are found too often there. The command warns of such values.
 - Spearman's correlation over a dozen systems whose means have errors larger than their differences: ranks change so
   often that 20 contexts do not show how much.
 - Values that are all the same and are no shares have no interval: nothing shows their error.
