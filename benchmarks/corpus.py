@@ -22,8 +22,8 @@ RECIPE = "zipf-1"  # part of every file name: change it when the text changes
 SEED = 20240607
 VOCABULARY = 100_000
 EXPONENT = 1.0
-TOKENS_A_TEXT = 15
-TEXTS_A_SET = 10
+TOKENS_PER_TEXT = 15
+TEXTS_PER_SET = 10
 _SUCCESSORS = 6
 _HABIT = 0.6
 _BLOCK = 50_000
@@ -32,7 +32,7 @@ _LENGTHS = {2: 0.01, 3: 0.04, 4: 0.1, 5: 0.15, 6: 0.2, 7: 0.2, 8: 0.18, 9: 0.12}
 
 
 def texts_file(folder: Path, texts: int) -> Path:
-    """A file of plain text, one a line."""
+    """A file of plain text, one text per line."""
 
     def write(out: TextIO) -> None:
         out.writelines(f"{text}\n" for text in islice(_texts(), texts))
@@ -44,7 +44,7 @@ def sets_file(folder: Path, texts: int) -> Path:
     """The same texts as JSON lines of response sets."""
 
     def write(out: TextIO) -> None:
-        out.writelines(islice(_set_lines(), texts // TEXTS_A_SET))
+        out.writelines(islice(_set_lines(), texts // TEXTS_PER_SET))
 
     return _made(folder / f"{RECIPE}-{texts}.jsonl", write)
 
@@ -59,8 +59,8 @@ def repeated_sets_file(folder: Path, texts: int, repeated: float) -> Path:
         made = {" ".join(rng.choice(words, rng.integers(6, 19))): None for _ in range(distinct)}
         pool = list(made)
         order = rng.permutation([*range(len(pool)), *rng.integers(len(pool), size=texts - len(pool)).tolist()])
-        for start in range(0, texts, TEXTS_A_SET):
-            responses = [pool[i] for i in order[start : start + TEXTS_A_SET]]
+        for start in range(0, texts, TEXTS_PER_SET):
+            responses = [pool[i] for i in order[start : start + TEXTS_PER_SET]]
             out.write(json.dumps({"id": str(start), "responses": responses}) + "\n")
 
     return _made(folder / f"{RECIPE}-repeated-{repeated:g}-{texts}.jsonl", write)
@@ -141,7 +141,7 @@ def _made(path: Path, write: Callable[[TextIO], None]) -> Path:
 def _set_lines() -> Iterator[str]:
     texts = _texts()
     for number in count():
-        yield json.dumps({"id": f"set-{number}", "responses": list(islice(texts, TEXTS_A_SET))}) + "\n"
+        yield json.dumps({"id": f"set-{number}", "responses": list(islice(texts, TEXTS_PER_SET))}) + "\n"
 
 
 def _texts() -> Iterator[str]:
@@ -149,10 +149,10 @@ def _texts() -> Iterator[str]:
     words, cumulative, successors = _language()
     for block in count():
         rng = np.random.default_rng([SEED, 1, block])
-        ids = np.searchsorted(cumulative, rng.random((_BLOCK, TOKENS_A_TEXT)))
+        ids = np.searchsorted(cumulative, rng.random((_BLOCK, TOKENS_PER_TEXT)))
         follows = rng.random(ids.shape) < _HABIT
         which = rng.integers(_SUCCESSORS, size=ids.shape)
-        for i in range(1, TOKENS_A_TEXT):
+        for i in range(1, TOKENS_PER_TEXT):
             ids[:, i] = np.where(follows[:, i], successors[ids[:, i - 1], which[:, i]], ids[:, i])
         yield from map(" ".join, words[ids].tolist())
 

@@ -1,6 +1,6 @@
 """Does `content` see content? Content tests beside form metrics, sentence similarity, the authors' column and people.
 
-Writes docs/papers/content.md. Embeddings are remembered on disk, so a run that was stopped goes on.
+Writes docs/papers/content.md. Embeddings are cached on disk, so a run that was stopped resumes.
 """
 
 from __future__ import annotations

@@ -214,10 +214,10 @@ def _stability_part(run: Run) -> str:
     return (
         f"## Figure 5: stability of absHDS on conTest story\n\n{run.shown}\n\n"
         + table(["sets", *(f"{c} ratings" for c in counts)], rows)
-        + "\n\nRho of absHDS with the label, its standard deviation over draws, and the cost at $0.18 a rating "
+        + "\n\nRho of absHDS with the label, its standard deviation over draws, and the cost at $0.18 per rating "
         "(appendix A; 200 sets with 10 ratings cost $360). The released data has means and standard deviations of "
-        "ratings, not single ones: fewer ratings are simulated. simHDS asks about 10 pairs a set at $0.056, $1,120 for "
-        "the same plan (`--price 0.056` with a ratings file that has pairs). "
+        "ratings, not single ones: fewer ratings are simulated. simHDS asks about 10 pairs per set at $0.056, $1,120 "
+        "for the same plan (`--price 0.056` with a ratings file that has pairs). "
         "The paper chose 200 sets and 10 ratings by eye. What is enough depends on how small a difference matters: "
         "`--tolerance` is .05 here.\n\n"
         f"{run.notes}\n\n![Rho against the number of sets](figures/stability.png)\n"

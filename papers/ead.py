@@ -38,7 +38,7 @@ A number in **bold** differs from the printed one, which stands in brackets besi
 
 UTTERANCES = """## Length bias: Figures 1 and 2
 
-Sets of 2,000 texts of one length, 10 sets a length, from two corpora and from the designated distribution of section
+Sets of 2,000 texts of one length, 10 sets per length, from two corpora and from the designated distribution of section
 2; the score of each set, its mean for each length, and a straight line through the means. The corpora are utterances,
 one per line:
 

@@ -232,7 +232,7 @@ A share has a standard error of its own: .7 points at 95 % with 1,000 repetition
   L\\* = .5 and .8 with 2,000 items), but the expected score only 81 to 93 % of the time.
 - Drawing within classes or from all items makes no difference that shows. Within classes is what the design says.
 - Where a context has one item of each side, the two vary together, and halves of contexts are narrower than halves of
-  items, and closer to 95 %. With ten items a context, the two are alike here. Draw contexts where they are known.
+  items, and closer to 95 %. With ten items per context, the two are alike here. Draw contexts where they are known.
 
 The choice was made in a pilot with other random samples (300 to 500 of 200 items, 100 of 2,000), which also tried parts
 other than a half (.25, .33, .4, .75; their spread scaled by the root of part / (1 - part)), halves with normal limits,

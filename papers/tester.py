@@ -1,6 +1,6 @@
 """Writes `docs/papers/tester.md`: a decoding test without data, with SmolLM2 as the tester on the example contexts.
 
-Response sets go to `build/papers/`; a killed run goes on where it was.
+Response sets go to `build/papers/`; a killed run resumes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The comparisons, one a file; each has `measure(bench) -> Section`."""
+"""The comparisons, one per file; each has `measure(bench) -> Section`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench_setup import Bench, Peer
 from comparison import agrees, difference, faster, row
-from corpus import TEXTS_A_SET, sets_file
+from corpus import TEXTS_PER_SET, sets_file
 from results import Section
 
 SETS = 6_000
@@ -13,9 +13,9 @@ _PAIRS = Peer("pair loop", "counter_pairs", "plain Python: a Counter a text and 
 
 def measure(bench: Bench) -> Section:
     sets = bench.scaled(SETS, least=10)
-    path = sets_file(bench.work, sets * TEXTS_A_SET)
+    path = sets_file(bench.work, sets * TEXTS_PER_SET)
     ours, pairs = bench.run_ours("cosine", path), bench.run_peer(_PAIRS, path)
-    section = Section(f"cos-sim, n = 1-5: {sets:,} sets of {TEXTS_A_SET} texts, lists in memory to number")
+    section = Section(f"cos-sim, n = 1-5: {sets:,} sets of {TEXTS_PER_SET} texts, lists in memory to number")
     section.rows = [
         row("NLGauge", 'CosineSimilarity(tok="space").score(sets), median of 3', ours, ours),
         row(_PAIRS.name, _PAIRS.calls, pairs, ours),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bench_setup import Bench, Peer
 from comparison import agrees, difference, faster, row, smaller
-from corpus import TOKENS_A_TEXT, sets_file, texts_file
+from corpus import TOKENS_PER_TEXT, sets_file, texts_file
 from results import Section
 
 TEXTS = 1_000_000
 _OURS = 'score(FILE, ["distinct:over=corpus,tok=space"])'
-_TUPLES = Peer("set of tuples", "set_of_tuples", "plain Python: set() of token tuples, one an order")
+_TUPLES = Peer("set of tuples", "set_of_tuples", "plain Python: set() of token tuples, one per order")
 _DIVERSITY = Peer(
     "diversity",
     "diversity_package",
@@ -27,7 +27,7 @@ def measure(bench: Bench) -> Section:
     default, from_sets = bench.run_ours("distinct-default", plain), bench.run_ours("distinct", sets)
     joined = bench.run_ours("distinct-joined", plain)
     found = {peer: bench.run_peer(peer, plain) for peer in _TARGETS}
-    section = Section(f"distinct-n, n = 1-5: {texts:,} texts of {TOKENS_A_TEXT} tokens, file to number")
+    section = Section(f"distinct-n, n = 1-5: {texts:,} texts of {TOKENS_PER_TEXT} tokens, file to number")
     section.rows = [
         row("NLGauge, plain text, 1 process", f"{_OURS}, processes=1", ours, ours),
         row("NLGauge, JSON lines, 1 process", f"{_OURS}, processes=1", from_sets, ours),

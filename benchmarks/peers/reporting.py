@@ -25,7 +25,7 @@ def peak_mb() -> float:
     """The most resident memory that this process has held, in millions of bytes.
 
     Linux carries `ru_maxrss` over from the parent process, so that a small program would report its parent's size;
-    the high-water mark in `/proc` starts afresh.
+    the high-water mark in `/proc` starts at zero.
     """
     status = Path("/proc/self/status")
     if status.exists() and (mark := re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="ascii"))):

@@ -169,7 +169,7 @@ def test_memory_that_does_not_suffice_for_one_text_and_other_errors_are_not_hidd
 
 
 def package_scores(folder: Path, pairs: list[tuple[str, str]], layer: int) -> Array:
-    """P, R and F1 of the bert-score package, a row a pair.
+    """P, R and F1 of the bert-score package, one row per pair.
 
     Its `score` calls a method for empty texts that tokenisers of transformers 5 lack; it is supplied here. One pair a
     batch: in a larger one, padding lifts negative similarities to 0 there, so that a score depends on its companions.

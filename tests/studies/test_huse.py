@@ -374,9 +374,9 @@ def test_a_sentence_says_what_the_intervals_show() -> None:
     good = Huse().run(judged(400, quality=0, diversity=0)).sentence
     assert "are not shown to differ from references" in good
     poor = Huse().run(judged(400, quality=4, diversity=0)).sentence
-    assert "are told from references; quality (HUSE-Q" in poor
+    assert "its texts differ from references; quality (HUSE-Q" in poor
     narrow = Huse().run(judged(400, quality=0, diversity=4)).sentence
-    assert "are told from references; diversity (HUSE-D" in narrow
+    assert "its texts differ from references; diversity (HUSE-D" in narrow
 
 
 def test_all_three_studies_take_the_same_columns_and_the_same_judges(tmp_path: Path) -> None:

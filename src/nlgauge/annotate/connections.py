@@ -1,6 +1,6 @@
 """Limits of the server: how long a request may take, how many connections are open, how much is logged.
 
-Without them, connections that send a request a byte at a time use up the file descriptors of the process.
+Without them, connections that send a request byte by byte use up the file descriptors of the process.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def form_lines(form: Form) -> Iterator[str]:
     minutes = "1 minute" if form.minutes == 1 else f"{form.minutes:g} minutes"
     yield f"{form.name}: {form.title}"
     yield f"{form.paper or form.plugin or 'a form of your own'}; about {minutes}"
-    yield f"a unit: {form.unit.size} {form.unit.of}{'s' if form.unit.size > 1 else ''}"
+    yield f"per unit: {form.unit.size} {form.unit.of}{'s' if form.unit.size > 1 else ''}"
     for step in form.steps:
         yield f"\n{step.title} (shows {', '.join(step.show)})"
         for question in step.questions:

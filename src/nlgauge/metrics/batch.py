@@ -116,7 +116,7 @@ class Batch:
         return np.array([math.fsum(values[a:b]) / (b - a) for a, b in pairwise(self.sets.offsets)])
 
     def contexts(self) -> list[str]:
-        """One context a set; empty where there is none."""
+        """One context per set; empty where there is none."""
         frame = self.sets.frame
         return frame["context"].fill_null("").to_list() if "context" in frame.columns else [""] * len(self)
 

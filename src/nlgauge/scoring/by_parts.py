@@ -378,7 +378,7 @@ def _share_name(name: str, number: int) -> str:
 
 
 def _compact(stats: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same with the values of sets in one table rather than one a chunk; metrics go on sharing the keys of rows."""
+    """The same with the values of sets in one table, not one per chunk; metrics still share the keys of rows."""
     joined: dict[tuple[int, ...], RowKeys] = {}
     compact = []
     for one in stats:

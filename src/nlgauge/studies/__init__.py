@@ -1,1 +1,1 @@
-"""Studies of the papers: gauging the gauges. One file a study, one call a study."""
+"""Studies of the papers: tests of metrics, raters and systems. One file per study, one call per study."""

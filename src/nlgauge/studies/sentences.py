@@ -10,7 +10,7 @@ ALPHA = 0.05
 
 
 def best_metrics(result: Result, truth: str, value: str = "spearman", interval: str = "spearman_ci") -> str:
-    """Which metrics follow the truth, by an interval above 0; with clusters, which are not told from the best."""
+    """Which metrics follow the truth, by an interval above 0; with clusters, also which do not differ from the best."""
     tasks = result.tasks or [""]
     return " ".join(
         _best(
@@ -36,7 +36,7 @@ def _best(rows: Sequence[Row], where: str, truth: str, value: str, interval: str
         tied = [row["metric"] for row in above if row is not first and row[interval][1] >= first[interval][0]]
         others = f"; with overlapping intervals: {listed(tied)}" if tied else ""
     else:
-        others = f"; not told from it: {listed(tied)}" if tied else ""
+        others = f"; not significantly different from it: {listed(tied)}" if tied else ""
     count = f"{len(above)} of {len(rows)} metrics follow {truth}"
     name = value.partition("_")[0]
     shown = between(first[interval]) if first.get(interval) else f"p = {first[f'{value}_p']:.2g}"

@@ -142,7 +142,7 @@ class Head(NamedTuple):
 
 
 def head_of(path: str) -> Head:
-    """The beginning of a regular file or of an object, read once for all that its format is told from."""
+    """The beginning of a regular file or of an object, read once for all that the format is recognised by."""
     return _read_head(path, str(file_size(path)) if stores.is_address(path) else file_identity(path))
 
 

@@ -88,7 +88,7 @@ def mauve_of_features(
         )
     if min(len(p), len(q)) < _FEW_TEXTS_A_BUCKET * count:
         warnings.warn(
-            f"MAUVE of {len(p)} and {len(q)} texts in {count} clusters says little; expected ten texts a cluster or "
+            f"MAUVE of {len(p)} and {len(q)} texts in {count} clusters says little; expected ten texts per cluster or "
             "more on either side, and some thousand texts",
             stacklevel=2,
         )

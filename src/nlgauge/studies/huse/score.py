@@ -135,7 +135,7 @@ def _errors(data: HuseData, both: LeaveOneOut, alone: LeaveOneOut, features: Arr
 
 
 def _sentence(row: Row) -> str:
-    """Where the interval of a score lies below what a blind guess would reach, the model is told from references."""
+    """If its interval lies below what a blind guess would reach, the model is distinguished from references."""
     guess = 2 * min(row["n_model"], row["n_reference"]) / row["n"]
     quality = f"quality (HUSE-Q {score_with_interval(row, 'huse_q')})"
     diversity = f"diversity (HUSE-D {score_with_interval(row, 'huse_d')})"
@@ -145,7 +145,7 @@ def _sentence(row: Row) -> str:
         (False, True): f"{diversity} falls short, {quality} is not shown to",
         (False, False): f"neither {quality} nor {diversity} is shown to fall short",
     }[_is_below(row, "huse_q", guess), _is_below(row, "huse_d", 1.0)]
-    told = "are told from" if _is_below(row, "huse", guess) else "are not shown to differ from"
+    told = "differ from" if _is_below(row, "huse", guess) else "are not shown to differ from"
     return f"HUSE of {row['system']}: {score_with_interval(row, 'huse')}, so its texts {told} references; {parts}."
 
 

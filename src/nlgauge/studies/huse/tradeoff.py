@@ -59,7 +59,7 @@ class Tradeoff(HuseInference):
         if not below:
             return f"{first}; no other system's interval lies below its own."
         rest = [str(row["system"]) for row in others if row["system"] not in below]
-        tied = f"; not told from it: {listed(rest)}" if rest else ""
+        tied = f"; not shown to differ from it: {listed(rest)}" if rest else ""
         return f"{first}; its interval lies above {'those' if len(below) > 1 else 'that'} of {listed(below)}{tied}."
 
     def chart(self, result: Result) -> Any:
