@@ -20,6 +20,7 @@ from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
 from nlgauge.schema import document_text, stamped
 from nlgauge.scoring.compared import Comparison
+from nlgauge.scoring.comparison import family_in_words
 from nlgauge.scoring.power import parts_of, what_next
 from nlgauge.stats.jackknife import LeftOut
 
@@ -206,7 +207,8 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
 
 
 def _notes(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    return tuple(map(one_line, what_next(scores, comparisons)))
+    family = family_in_words(comparisons)
+    return tuple(map(one_line, (*([family] * bool(family)), *what_next(scores, comparisons))))
 
 
 def results_document(

@@ -20,6 +20,7 @@ from nlgauge.metrics.score import Direction, Level, Score
 from nlgauge.scoring.collecting import Bins
 from nlgauge.stats.inference import Inference, Sizing
 
+WARNING = "warning: "
 _ROUND = "at-size"
 _SURVEY = "survey"
 
@@ -172,7 +173,7 @@ def size_notes(scores: Sequence[Score]) -> Iterator[str]:
         else:
             number = "" if first[0].level == "corpus" else ", or a number,"
             yield (
-                f"warning: {', '.join(labels)}: values depend on size, and systems have different ones ({about}), so "
+                f"{WARNING}{', '.join(labels)}: values depend on size, and systems have different ones ({about}), so "
                 f"that they may differ for that reason alone; the size 'common'{number} measures all at one size"
             )
 
