@@ -103,6 +103,7 @@ class Measuring:
         """The sources, metrics and conditions, on the chosen machine; without `default`, there may be no metrics."""
         from nlgauge.data.reading import Source
         from nlgauge.data.sources.files import kept_open
+        from nlgauge.metrics.column import columns_of
         from nlgauge.metrics.registry import refuse_metrics
         from nlgauge.scoring.gates import read_gates
 
@@ -114,7 +115,7 @@ class Measuring:
             for gate in gates:
                 gate.check(self.inference.margin)
             refuse_metrics(files)
-            extras = tuple(self.choice.columns)
+            extras = columns_of(metrics)
             sources = [Source(path=path, reading=self.reading, extras=extras) for path in files]
             yield Job(sources, metrics, unmeasured, gates)
 
