@@ -411,6 +411,10 @@ def test_systems_are_compared_on_the_contexts_that_they_share() -> None:
     found = nlgauge.compare(one, two, common=True)
     assert found.n == 2
     assert found.difference == pytest.approx(0.0)
+    assert "|common:2|" in found.signature
+    told = comparison_sheet([one, two], [found]).notes
+    assert told[0] == "'a' and 'b' are compared on what they have in common: 2 sets"
+    assert "common" not in nlgauge.compare(one, two, common=True, paired=False).signature
 
 
 def test_runs_are_a_source_of_error_of_their_own() -> None:

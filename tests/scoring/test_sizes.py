@@ -152,6 +152,16 @@ def test_commands_say_the_size(tmp_path: Path) -> None:
     assert "warning: distinct" in run(tmp_path, "leaderboard", str(saved)).out
 
 
+def test_a_unit_that_a_corpus_cannot_have_is_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(12)
+    files = [write(sets("", 30, 3, rng), tmp_path / f"{name}.jsonl") for name in "ab"]
+    done = run(tmp_path, "compare", *files, "-m", "distinct", "-m", "ead", "--unit", "set")
+    assert "warning: ead: intervals of a whole corpus leave out groups of contexts" in done.err
+    assert "|unit:set|" in done.out
+    assert "|unit:group|" in done.out
+    assert "groups" not in run(tmp_path, "compare", *files, "-m", "distinct", "-m", "ead", "--unit", "context").err
+
+
 def test_standard_input_of_unequal_systems_cannot_be_read_again(tmp_path: Path) -> None:
     lines = [
         {"context": "c", "system": "a", "responses": ["x", "y"]},

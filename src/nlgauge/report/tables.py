@@ -22,6 +22,7 @@ from nlgauge.schema import document_text, stamped
 from nlgauge.scoring.compared import Comparison
 from nlgauge.scoring.comparison import family_in_words
 from nlgauge.scoring.power import parts_of, what_next
+from nlgauge.signature import Signature
 from nlgauge.stats.jackknife import LeftOut
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
@@ -208,7 +209,17 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
 
 def _notes(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     family = family_in_words(comparisons)
-    return tuple(map(one_line, (*([family] * bool(family)), *what_next(scores, comparisons))))
+    return tuple(map(one_line, (*_on_common(comparisons), *([family] * bool(family)), *what_next(scores, comparisons))))
+
+
+def _on_common(comparisons: Sequence[Comparison]) -> dict[str, None]:
+    """How much systems share, where they are compared on that."""
+    return dict.fromkeys(
+        f"'{one.first}' and '{one.second}' are compared on what they have in common: {shared} "
+        f"{'context' if one.unit == 'context-x-run' else one.unit}{'s' * (shared != '1')}"
+        for one in comparisons
+        if (shared := Signature.parse(one.signature).facts.get("common"))
+    )
 
 
 def results_document(

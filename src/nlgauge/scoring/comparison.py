@@ -237,6 +237,8 @@ def _t_test(found: Estimate, groups: int) -> float:
 def _made(
     first: Score, second: Score, how: Comparing, facts: dict[str, str], found: Estimate, **more: Any
 ) -> Comparison:
+    if how.common and first.items is not None and more.get("paired", True):
+        facts = {**facts, "common": str(more["units"])}
     facts = {**facts, "unit": more["unit"], "ci": f"{how.level:g}", "seed": str(how.seed)}
     none_varies = found.error <= _ROUNDING * (abs(more["first_value"]) + abs(more["second_value"]))
     least = max(more["smallest_p"] if none_varies else 0.0, sys.float_info.min)
