@@ -26,7 +26,7 @@ from nlgauge.scoring.scoring import score
 from nlgauge.stats.clusters import cluster, compare_metrics
 from nlgauge.stats.correlation import bootstrap_intervals
 from nlgauge.stats.families import holm, paired_max_t
-from nlgauge.stats.means import mean_interval
+from nlgauge.stats.means import TOO_SKEWED, mean_interval, mean_of
 from nlgauge.stats.oca import optimal_accuracy_test
 from nlgauge.stats.permutation import paired_permutation, sign_tails, unpaired_permutation
 from nlgauge.stats.power import smallest_difference
@@ -64,6 +64,9 @@ def cells(times: int) -> Iterator[Cell]:
             yield Cell("means", name, f"{size}", covered(size), covers(draw, truth, size, DEFAULT_UNITS), 4 * times)
         for contexts in (10, 20, 45):
             yield Cell("contexts", name, f"{contexts}", covered(contexts), covers_shared(name, contexts), 4 * times)
+        if not name.startswith("share"):
+            for size in SIZES:
+                yield Cell("skewed", name, f"{size}", (0.0, 1.0), warns(draw, size), times)
     for runs in (3, 5, 10):
         for contexts in (10, 20, 45):
             made = covers_runs(contexts, runs)
@@ -119,6 +122,11 @@ def covers(draw: Draw, truth: float, size: int, units: Units) -> Callable[[Gener
         return share_covered(mean_interval(draw(rng, (size,)), 0.95, units), truth)
 
     return once
+
+
+def warns(draw: Draw, size: int) -> Callable[[Generator, int], float]:
+    """Whether commands would warn that the values are too skewed for so few of them."""
+    return lambda rng, _: float(abs(mean_of(draw(rng, (size,))).skewness) > TOO_SKEWED)
 
 
 def covers_shared(name: str, contexts: int) -> Callable[[Generator, int], float]:
@@ -312,6 +320,9 @@ TEXTS = {
     "the rest have variances 1, .3 and .3. Columns: number of contexts.",
     "contexts": "The same over sets that share contexts: 1 to 11 sets each, half of the variance shared. Columns: "
     "number of contexts.",
+    "skewed": "How often (%) commands and reports warn that the values of a metric are so skewed that so few of them may "
+    "not show their tail. A sample that has no large value by chance cannot show that there are some. Columns: number of "
+    "values.",
     "paired": "Type I error (%) of the paired permutation test at .05; where contexts have 6 sets, whole contexts are "
     "swapped. Columns: number of units.",
     "unpaired": "Type I error (%) of the studentised unpaired permutation test at .05. Columns: sizes of the samples.",
@@ -329,7 +340,7 @@ TEXTS = {
     "power": "Power (%) at the difference that is promised to be found in 80 %. Columns: number of units.",
 }
 TITLES = {
-    "means": "Means", "contexts": "Means of sets that share contexts", "runs": "Means over several runs",
+    "means": "Means", "contexts": "Means of sets that share contexts", "skewed": "Warnings of skewed values", "runs": "Means over several runs",
     "paired": "Paired tests", "unpaired": "Unpaired tests", "families": "Families of tests",
     "clusters": "Clusters of metrics", "systems": "Clusters of systems", "sizes": "Systems of different sizes",
     "correlations": "Correlations", "oca": "Optimal classification accuracy", "power": "Power",
@@ -345,10 +356,21 @@ part of `make papers`; `make test` has a short version.
 The unit of an interval or a test is what is independent: the context where several sets share one, crossed with runs
 where a system has several, else the set or the item. `--unit` names another, and every signature says which it was.
 """
-END = """## What is not covered
+END = """## Wider than promised
+
+Some intervals cover in more than 98 %, which costs power and nothing else:
+
+- OCA where a metric is useless: accuracy on new data is never said to be below that of the larger class, so that the
+  interval can miss on one side only.
+- Alpha, kappa and intraclass correlations with 3 raters: the errors of items and of raters are added, and both contain what
+  neither explains. With the larger of the two alone, intervals of 5 raters cover too seldom: in 87 to 90 % for alpha.
+- Spearman's correlation of 10 items, or of 5 systems: ranks of so few take few values.
+
+## What is not covered
 
 - Very skewed values: some hundred values of a Zipf distribution, or fewer than 20 of a lognormal one, do not show their
-  own tail, and no interval that was tried covers there (Student's t and bootstrap-t less than this one).
+  own tail, and no interval that was tried covers there (Student's t and bootstrap-t less than this one). Commands and
+  reports warn where a sample shows its skewness, as counted above.
 - Systems of different sizes are compared by means over subsets on one side and single values on the other, which
   cannot be exchanged exactly. That shows where values are very skewed, as those of Self-BLEU, whose texts seldom share
   a phrase: differences are found too often there. The command warns of such values.

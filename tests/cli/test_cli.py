@@ -106,6 +106,14 @@ def test_per_item_writes_ids_and_one_column_a_metric(examples: Path, tmp_path: P
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "out.jsonl", "out.parquet"]
 
 
+def test_a_column_can_be_named_by_its_metric_and_by_its_signature(tmp_path: Path) -> None:
+    file = tmp_path / "rated.jsonl"
+    file.write_text('{"text": "a", "stars": 1}\n{"text": "b", "stars": 3}\n')
+    printed = run("score", str(file), "--column", "stars", "-f", "csv").stdout
+    for named in ("column:column=stars", printed.strip().rpartition(",")[2]):
+        assert run("score", str(file), "-m", named, "-f", "csv").stdout == printed
+
+
 def test_a_system_column_makes_systems(tmp_path: Path) -> None:
     file = tmp_path / "both.jsonl"
     rows = [

@@ -119,6 +119,35 @@ def test_contexts_that_differ_are_refused_with_a_reason_and_compared_unpaired(tm
     assert "Unpaired tests" in titles(unpaired)
 
 
+def test_sizes_and_families_are_said_on_the_page(tmp_path: Path) -> None:
+    one = make_sets(tmp_path / "one.jsonl")
+    rows = [json.loads(line) for line in one.read_text().splitlines()]
+    two = write_sets(tmp_path / "two.jsonl", [{**row, "responses": row["responses"][:2]} for row in rows])
+    own = document(one, two, "-m", "distinct", "-m", "entropy", "--size", "own", output=tmp_path / "own.json")
+    assert {one["detail"] for one in own["summary"]} == {"measured at different sizes by distinct and entropy"}
+    advice = next(one for one in own["advice"] if one["title"] == "Sizes")
+    assert advice["kind"] == "warning"
+    assert "'one' 5 responses per set, 'two' 2 responses per set" in advice["text"]
+    report(one, two, "-m", "distinct", "-m", "entropy", output=tmp_path / "common.md")
+    page = (tmp_path / "common.md").read_text()
+    assert "Tests: 2 tests are one family, corrected by max-T" in page
+    assert "measured at 2 responses per set" in page
+    assert "measured at different sizes" not in page
+    report(one, two, "-m", "distinct", output=tmp_path / "common.html")
+    assert "Paired tests on the same contexts: one test" in (tmp_path / "common.html").read_text()
+
+
+def test_skewed_values_are_pointed_out(tmp_path: Path) -> None:
+    values = [0.0] * 38 + [5.0, 90.0]
+    one, two = (make_sets(tmp_path / f"{name}.jsonl") for name in ("one", "two"))
+    for file in (one, two):
+        rows = [json.loads(line) for line in file.read_text().splitlines()]
+        write_sets(file, [{**row, "hits": value} for row, value in zip(rows, values, strict=True)])
+    found = document(one, two, "-m", "distinct", "--column", "hits", output=tmp_path / "report.json")
+    assert "Skewed values of hits" in titles(found)
+    assert "Skewed values of distinct" not in titles(found)
+
+
 def test_a_metric_without_a_test_does_not_keep_others_from_theirs(tmp_path: Path) -> None:
     one, two = make_sets(tmp_path / "one.jsonl"), make_sets(tmp_path / "two.jsonl", breadth=20)
     found = document(one, two, "-m", "distinct", "-m", "entropy:over=corpus", output=tmp_path / "report.json")

@@ -79,6 +79,10 @@ def test_systems_that_cannot_be_told_apart_share_a_cluster(tmp_path: Path) -> No
         assert [rank for _, rank, _ in found] == [1, 2, 3, 4]
         assert [cluster for *_, cluster in found] == [1, 2, 2, 3]
         assert (found[0][0], found[3][0]) == ("rich", "poor")
+    words = "6 tests are one family, corrected by"
+    *_, of_sets, of_corpora = render(leaderboard_sheet(board), "text").splitlines()
+    assert of_sets.startswith(f"note: clusters by distinct, self-bleu: {words} max-T:")
+    assert of_corpora.startswith(f"note: clusters by ead: {words} Holm's method:")
     values = [place.score.value for place in board.places if place.score.label == "self-bleu"]
     assert values == sorted(values)
 

@@ -345,6 +345,23 @@ def test_thirty_metrics_of_many_systems_are_all_significant() -> None:
         assert all(one.significant for one in corrected(found, Comparing(correction=correction)))
 
 
+def test_an_output_says_in_words_which_tests_are_a_family() -> None:
+    rng = np.random.default_rng(32)
+    scores = [made(row, f"s{place}") for place, row in enumerate(rng.normal(size=(4, 20)))]
+
+    def told(count: int, **options: Any) -> str:
+        notes = comparison_sheet(scores, nlgauge.compare_all(scores[:count], **options)).notes
+        assert notes == score_sheet(scores, nlgauge.compare_all(scores[:count], **options)).notes
+        return notes[0]
+
+    assert told(4) == "3 tests are one family, corrected by max-T: p (adjusted) below 0.05 is significant"
+    assert told(3, paired=False).startswith("2 tests are one family, corrected by Holm's method")
+    assert told(4, margin=0.1).endswith("the two tests of the margin are families of their own, by Holm's method")
+    assert told(4, correction="none").startswith("3 tests, none of them corrected")
+    assert told(2).startswith("one test, which needs no correction")
+    assert comparison_sheet(scores[:1], []).notes == ()
+
+
 def test_systems_within_a_margin_are_equal_and_others_are_not_worse() -> None:
     rng = np.random.default_rng(6)
     base = rng.random(60)
@@ -394,6 +411,10 @@ def test_systems_are_compared_on_the_contexts_that_they_share() -> None:
     found = nlgauge.compare(one, two, common=True)
     assert found.n == 2
     assert found.difference == pytest.approx(0.0)
+    assert "|common:2|" in found.signature
+    told = comparison_sheet([one, two], [found]).notes
+    assert told[0] == "'a' and 'b' are compared on what they have in common: 2 sets"
+    assert "common" not in nlgauge.compare(one, two, common=True, paired=False).signature
 
 
 def test_runs_are_a_source_of_error_of_their_own() -> None:
@@ -434,6 +455,38 @@ def test_a_few_equal_differences_exclude_nothing() -> None:
     ]
     found = nlgauge.compare(*whole)
     assert (found.ci, found.p) == ((-1.0, 1.0), 0.5)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_values_that_do_not_vary_show_no_more_than_their_number(paired: bool) -> None:
+    """Nothing shows an error there, and Student's t would give 0: three equal contexts were `equal within 0.1`."""
+    for count, equal in ((3, False), (8, True)):
+        found = nlgauge.compare(made([0.3] * count, "a"), made([0.3] * count, "b"), margin=0.1, paired=paired)
+        assert found.is_equal == found.is_not_worse == equal
+        assert found.equal_p == pytest.approx(0.5**count if paired else 1 / math.comb(2 * count, count))
+        assert found.p == 1.0
+
+
+def test_runs_that_do_not_vary_show_no_more_than_their_contexts() -> None:
+    sides = [
+        pl.DataFrame({"context": list("xxyy"), "run": list("1212"), "text": ["t"] * 4, "value": [value] * 4})
+        for value in (0.3, 0.5)
+    ]
+    first, second = (
+        replace(nlgauge.score(side, ["column:column=value"], confidence=True, runs="run")[0], system=name)
+        for side, name in zip(sides, "ab", strict=True)
+    )
+    found = nlgauge.compare(first, second)
+    assert (found.unit, found.units, found.p) == ("context-x-run", 2, 0.5)
+    assert not found.significant
+
+
+def test_no_p_value_is_0() -> None:
+    rng = np.random.default_rng(13)
+    apart = nlgauge.compare(made(rng.normal(size=2000), "a"), made(50 + rng.normal(size=2000), "b"), margin=1)
+    assert apart.p > 0
+    assert apart.not_worse_p is not None
+    assert 0 < apart.not_worse_p < 1e-300
 
 
 def test_exchanged_systems_have_the_same_p_value() -> None:

@@ -107,6 +107,17 @@ def test_what_was_measured_at_different_sizes_is_said_in_every_verdict(tmp_path:
     assert "'a' 3 responses per set, 'b' 9 responses per set" in next(size_notes([*first, *second]))
 
 
+@pytest.mark.parametrize("size", ["own", "3"])
+def test_corpora_of_different_sizes_are_said_where_nothing_makes_them_equal(size: str) -> None:
+    """A number is one of responses per set: as many sets as the smallest corpus has are taken at `common` alone."""
+    data = both(np.random.default_rng(11), (40, 60), (3, 3))
+    for metric in OF_CORPORA:
+        taken = nlgauge.score(data, [metric], confidence=True, size=size)
+        assert "'a' 40 sets of 3 responses, 'b' 60 sets of 3 responses" in next(size_notes(taken))
+        assert nlgauge.compare(*taken, paired=False).verdict.endswith("(measured at different sizes)")
+        assert not nlgauge.compare(*nlgauge.score(data, [metric], confidence=True), paired=False).at_different_sizes
+
+
 def write(data: nlgauge.ResponseSets, place: Path) -> str:
     rows = data.to_polars().to_dicts()
     place.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -139,6 +150,16 @@ def test_commands_say_the_size(tmp_path: Path) -> None:
     saved = tmp_path / "own.json"
     assert run(tmp_path, "score", *files, "-m", "distinct", "--size", "own", "-o", str(saved)).code == 0
     assert "warning: distinct" in run(tmp_path, "leaderboard", str(saved)).out
+
+
+def test_a_unit_that_a_corpus_cannot_have_is_said(tmp_path: Path) -> None:
+    rng = np.random.default_rng(12)
+    files = [write(sets("", 30, 3, rng), tmp_path / f"{name}.jsonl") for name in "ab"]
+    done = run(tmp_path, "compare", *files, "-m", "distinct", "-m", "ead", "--unit", "set")
+    assert "warning: ead: intervals of a whole corpus leave out groups of contexts" in done.err
+    assert "|unit:set|" in done.out
+    assert "|unit:group|" in done.out
+    assert "groups" not in run(tmp_path, "compare", *files, "-m", "distinct", "-m", "ead", "--unit", "context").err
 
 
 def test_standard_input_of_unequal_systems_cannot_be_read_again(tmp_path: Path) -> None:

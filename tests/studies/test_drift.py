@@ -156,6 +156,25 @@ class TestOtherData:
         study = between_tests(made_tests(), truth="stars")
         assert all(row["auc"] is None and row["pearson"] is not None for row in study.rows)
 
+    def test_single_ratings_show_the_ceiling_beside_every_correlation(self) -> None:
+        rng, tests = np.random.default_rng(9), made_tests(60)
+        for name, frame in tests.items():
+            rated = {f"rater_{i}": frame["stars"] + rng.normal(size=len(frame)) for i in range(3)}
+            tests[name] = frame.with_columns(**rated).with_columns(mean=pl.mean_horizontal(*rated))
+        study = between_tests(tests, truth="mean", raters=["rater_*"])
+        both = pl.concat(frame.with_columns(of=pl.lit(name)) for name, frame in tests.items())
+        known = CorrelationStudy(columns=["plain"], truth="mean", groups=["of"], raters=["rater_*"]).run(both)
+        for row in study.rows:
+            alone = next(one for one in known.rows if one["group"] == row["task"])
+            assert (row["ceiling"], row["ceiling_ci"]) == (alone["ceiling"], alone["ceiling_ci"])
+            assert row["ceiling_ci"][0] < row["ceiling"] < row["ceiling_ci"][1]
+        assert (study.signature.facts["ceiling"], study.signature.facts["raters"]) == ("icc", "rater_*")
+        drift = Drift(columns=["plain"], truth="mean", generator="of", raters=["rater_*"]).run(both)
+        assert all("ceiling" in render_study(one, "markdown") for one in (study, drift))
+        assert [row["ceiling"] for row in drift.rows if row["column"] == "of"] == [
+            row["ceiling"] for row in study.rows if row["metric"] == "plain"
+        ]
+
     def test_texts_that_share_a_context_are_resampled_together(self) -> None:
         tests = {
             name: frame.with_columns(context=(pl.int_range(pl.len()) // 2).cast(pl.String), label=pl.col("label"))

@@ -121,6 +121,7 @@ class TestChanges:
             InvarianceTest(columns=columns, resamples=100).run(suites)
             for suites in (in_memory(rows), [in_memory(rows), Suite.of(pl.DataFrame(rows), "invariance", name="b")])
         )
+        assert "24 tests are one family, corrected by max-T within a suite" in " ".join(one.notes)
         tested = [row for row in one.rows if row["pearson_p"] is not None]
         assert len(tested) == 24
         least = min(tested, key=lambda row: row["pearson_p"])

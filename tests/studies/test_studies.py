@@ -139,6 +139,16 @@ def test_what_else_is_measured_does_not_matter() -> None:
     }
 
 
+def test_a_result_says_which_tests_are_a_family() -> None:
+    found = nlgauge.ContentTest(metrics=["cos-sim", "distinct"]).run(made_sets())
+    assert found.notes[-2:] == (
+        "2 p-values, each of a test by itself: they are not corrected for their number",
+        "clusters: all pairs of metrics on the same items are one family of tests, corrected by max-T",
+    )
+    alone = nlgauge.ContentTest(metrics=["distinct"]).run(made_sets())
+    assert not any("family" in note or "p-values" in note for note in alone.notes)
+
+
 def test_metrics_that_fall_with_diversity_are_turned_round_and_this_is_said() -> None:
     study = nlgauge.DecodingTest(metrics=["self-bleu"], significance=False).run(made_sets())
     assert study.row("self-bleu")["spearman"] > 0.3

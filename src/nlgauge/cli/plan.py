@@ -145,7 +145,7 @@ def _needed(
 
         with measuring.begun(files, sketch=sketch) as job:
             scores = score_data(job.sources, job.metrics, inference=how, sizing=how, running=measuring.running)
-        warn_about(scores)
+        warn_about(scores, how.unit)
         found = needed_to_detect(scores, wanted, how, power=detecting.power, paired=detecting.paired)
     if not any(one.needs for one in found):
         raise DataError(

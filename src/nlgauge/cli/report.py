@@ -65,7 +65,7 @@ def report(
             inference=measuring.inference,
             running=measuring.running,
         )
-    warn_about(card.run.scores)
+    warn_about(card.run.scores, measuring.inference.unit)
     write_report(card, place, form, current_plan())
     say(f"wrote {place}")
     say_unmeasured(job.unmeasured)

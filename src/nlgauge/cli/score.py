@@ -19,7 +19,7 @@ from nlgauge.engine.running import Running
 from nlgauge.errors import DataError, OptionError
 from nlgauge.errors import argument as named
 from nlgauge.models.runtime import Machine
-from nlgauge.stats.inference import OWN, Comparing
+from nlgauge.stats.inference import OWN, Comparing, Unit
 
 if TYPE_CHECKING:
     from nlgauge.data.reading import Source
@@ -103,6 +103,7 @@ class Measuring:
         """The sources, metrics and conditions, on the chosen machine; without `default`, there may be no metrics."""
         from nlgauge.data.reading import Source
         from nlgauge.data.sources.files import kept_open
+        from nlgauge.metrics.column import columns_of
         from nlgauge.metrics.registry import refuse_metrics
         from nlgauge.scoring.gates import read_gates
 
@@ -114,7 +115,7 @@ class Measuring:
             for gate in gates:
                 gate.check(self.inference.margin)
             refuse_metrics(files)
-            extras = tuple(self.choice.columns)
+            extras = columns_of(metrics)
             sources = [Source(path=path, reading=self.reading, extras=extras) for path in files]
             yield Job(sources, metrics, unmeasured, gates)
 
@@ -210,7 +211,7 @@ def score(
                 pairing=measuring.inference if compare and outcome.paired else None,
                 running=measuring.running,
             )
-    warn_about(scores)
+    warn_about(scores, measuring.inference.unit)
     comparisons = _comparisons(scores, measuring.inference, outcome.paired) if compare else []
     if per_item is not None:
         from nlgauge.data.writing import write_table
@@ -267,7 +268,7 @@ def compare(files: Sequence[str] = FILES, *, measuring: Measuring, outcome: Outc
         scores = score_data(
             job.sources, job.metrics, inference=how, sizing=how, pairing=pairing, running=measuring.running
         )
-    warn_about(scores)
+    warn_about(scores, measuring.inference.unit)
     systems = list(dict.fromkeys(one.system for one in scores))
     if len(systems) < 2:
         raise DataError(
@@ -285,13 +286,17 @@ def say_unmeasured(unmeasured: Sequence[Unmeasured]) -> None:
         say(f"warning: {one}")
 
 
-def warn_about(scores: Sequence[Score]) -> None:
-    """Say which scores leave sets out, and which intervals may not hold what they say."""
+def warn_about(scores: Sequence[Score], unit: Unit = "auto") -> None:
+    """Say which scores leave sets out, and which intervals may not hold what they say; `unit` is the one named."""
     from nlgauge.metrics.score import has_one_context, is_skewed
     from nlgauge.scoring.sizes import size_notes
 
     for note in size_notes(scores):
         say(note)
+    whole = dict.fromkeys(one.label for one in scores if one.left_out is not None and one.ci is not None)
+    if unit in ("run", "set") and whole:
+        grouped = "intervals of a whole corpus leave out groups of contexts (or of texts, where contexts are not known)"
+        say(f"warning: {', '.join(whole)}: {grouped}, whatever the unit")
     for system, sets in {one.system: one.n for one in scores if has_one_context(one)}.items():
         say(
             f"warning: all {sets} sets of '{system}' have one context; intervals and tests are about that context alone"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from nlgauge.arrays import Array
 from nlgauge.configured import option
 from nlgauge.data.roles import numbers_in
 from nlgauge.errors import DataError
-from nlgauge.metrics.base import SetMetric
+from nlgauge.metrics.base import Metric, SetMetric
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.score import Direction, Level
 
@@ -49,3 +50,8 @@ class ColumnMetric(SetMetric):
             expected = "a finite number or none" if np.isinf(value) else f"numbers of at most {_LARGEST:g}"
             raise DataError(f"set '{where}' has {value:g}; expected {expected}", column=self.column, option="column")
         return found
+
+
+def columns_of(metrics: Sequence[Metric]) -> tuple[str, ...]:
+    """The columns of a file that metrics take as they are."""
+    return tuple(dict.fromkeys(metric.column for metric in metrics if isinstance(metric, ColumnMetric)))

@@ -22,7 +22,7 @@ from nlgauge.metrics.score import HigherIs, ItemValues, Level, RowKeys, Score
 from nlgauge.report.tables import Sheet, ends, flat_frame, interval, number, one_line
 from nlgauge.schema import check_schema, checked_document, stamped
 from nlgauge.scoring.compared import SIGNIFICANT
-from nlgauge.scoring.comparison import compare_scores, corrected
+from nlgauge.scoring.comparison import compare_scores, corrected, family_in_words
 from nlgauge.scoring.pairing import OTHER_WAY
 from nlgauge.scoring.sizes import size_notes
 from nlgauge.signature import Signature
@@ -93,7 +93,7 @@ class Place:
     """One system by one metric on one dataset; `rank` 1 is best, equal values share the mean of their ranks.
 
     Systems of one `cluster` do not differ significantly; None if the metric allows no test. `mean_rank` is over all
-    datasets, None if the system is not ranked on all.
+    datasets, None if the system is not ranked on all. `family` says which tests are corrected together.
     """
 
     dataset: str
@@ -101,6 +101,7 @@ class Place:
     rank: float
     cluster: int | None
     mean_rank: float | None = None
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -323,6 +324,7 @@ def _ranked(dataset: str, scores: list[Score], how: Comparing, notes: list[str])
     values = [score.value for score in ordered]
     ranks = [values.index(value) + (values.count(value) + 1) / 2 for value in values]
     clusters: list[int | None] = [None] * len(ordered)
+    family = ""
     notes += size_notes(ordered)
     if any(score.items is None and score.left_out is None for score in ordered):
         notes.append(f"{ordered[0].label} on {dataset} has no interval, so its ranks come without a test")
@@ -335,8 +337,9 @@ def _ranked(dataset: str, scores: list[Score], how: Comparing, notes: list[str])
             raise DataError(error.message.removesuffix(f"; {OTHER_WAY}"), option=error.option) from error
         for (i, j), found in zip(pairs, made, strict=True):
             p[i, j] = p[j, i] = found.p_adjusted
-        clusters = list(cluster(p, SIGNIFICANT))
-    return [Place(dataset, score, rank, cluster) for score, rank, cluster in zip(ordered, ranks, clusters, strict=True)]
+        clusters, family = list(cluster(p, SIGNIFICANT)), family_in_words(made)
+    placed = zip(ordered, ranks, clusters, strict=True)
+    return [Place(dataset, score, rank, cluster, family=family) for score, rank, cluster in placed]
 
 
 def _with_means(places: list[Place], datasets: list[str], notes: list[str]) -> tuple[Place, ...]:
@@ -378,8 +381,17 @@ def leaderboard_sheet(board: Leaderboard) -> Sheet:
         list(dict.fromkeys(str(place.score.signature) for place in board.places)),
         flat_frame(flat),
         stamped("leaderboard", {"leaderboard": flat, "notes": list(board.notes)}),
-        tuple(one_line(note) for note in board.notes),
+        tuple(one_line(note) for note in (*_families(board), *board.notes)),
     )
+
+
+def _families(board: Leaderboard) -> list[str]:
+    """Which tests decide on clusters, in words."""
+    by: dict[str, dict[str, None]] = {}
+    for place in board.places:
+        where = f" on {place.dataset}" if len(board.datasets) > 1 else ""
+        by.setdefault(place.family, {})[place.score.label + where] = None
+    return [f"clusters by {', '.join(measured)}: {family}" for family, measured in by.items() if family]
 
 
 def _places(board: Leaderboard) -> tuple[list[str], list[list[str]]]:

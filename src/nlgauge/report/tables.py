@@ -20,7 +20,9 @@ from nlgauge.errors import OptionError, argument
 from nlgauge.metrics.score import Score
 from nlgauge.schema import document_text, stamped
 from nlgauge.scoring.compared import Comparison
+from nlgauge.scoring.comparison import family_in_words
 from nlgauge.scoring.power import parts_of, what_next
+from nlgauge.signature import Signature
 from nlgauge.stats.jackknife import LeftOut
 
 FORMATS = ("text", "json", "csv", "markdown", "latex")
@@ -206,7 +208,18 @@ def comparison_sheet(scores: Sequence[Score], comparisons: Sequence[Comparison],
 
 
 def _notes(scores: Sequence[Score], comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    return tuple(map(one_line, what_next(scores, comparisons)))
+    family = family_in_words(comparisons)
+    return tuple(map(one_line, (*_on_common(comparisons), *([family] * bool(family)), *what_next(scores, comparisons))))
+
+
+def _on_common(comparisons: Sequence[Comparison]) -> dict[str, None]:
+    """How much systems share, where they are compared on that."""
+    return dict.fromkeys(
+        f"'{one.first}' and '{one.second}' are compared on what they have in common: {shared} "
+        f"{'context' if one.unit == 'context-x-run' else one.unit}{'s' * (shared != '1')}"
+        for one in comparisons
+        if (shared := Signature.parse(one.signature).facts.get("common"))
+    )
 
 
 def results_document(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -123,7 +124,7 @@ def _compare_runs(first: Score, second: Score, how: Comparing, one: Side, two: S
         unit=one.units.name,
         first_value=before,
         second_value=after,
-        smallest_p=0.0 if contexts > 1 else 1.0,
+        smallest_p=0.0 if contexts > 1 and found.error > 0 else min(1.0, 2.0 ** (1 - contexts)),
         parts=error_parts([(one.values, one.units), (two.values, two.units)]),
     )
 
@@ -236,15 +237,19 @@ def _t_test(found: Estimate, groups: int) -> float:
 def _made(
     first: Score, second: Score, how: Comparing, facts: dict[str, str], found: Estimate, **more: Any
 ) -> Comparison:
+    if how.common and first.items is not None and more.get("paired", True):
+        facts = {**facts, "common": str(more["units"])}
     facts = {**facts, "unit": more["unit"], "ci": f"{how.level:g}", "seed": str(how.seed)}
+    none_varies = found.error <= _ROUNDING * (abs(more["first_value"]) + abs(more["second_value"]))
+    least = max(more["smallest_p"] if none_varies else 0.0, sys.float_info.min)
+    more["p"] = max(more["p"], least)
     tests: dict[str, Any] = {}
     if how.margin is not None:
         facts["margin"] = f"{how.margin:g}"
         toward_better = found if first.direction.sign > 0 else found.negated()
         sides = found.p_at_most(-how.margin), found.negated().p_at_most(-how.margin)
-        tests = {"equal_p": max(sides), "not_worse_p": toward_better.p_at_most(-how.margin)}
+        tests = {"equal_p": max(*sides, least / 2), "not_worse_p": max(toward_better.p_at_most(-how.margin), least / 2)}
     reach = first.bounds[1] - first.bounds[0]
-    none_varies = found.error <= _ROUNDING * (abs(more["first_value"]) + abs(more["second_value"]))
     if none_varies and more["smallest_p"] > 1 - how.level:
         more["ci"] = (-math.inf, math.inf)
     more["ci"] = within(more["ci"], (-reach, reach))
@@ -329,6 +334,23 @@ def corrected(comparisons: Sequence[Comparison], how: Comparing) -> list[Compari
         )
         for place, one in enumerate(comparisons)
     ]
+
+
+def family_in_words(comparisons: Sequence[Comparison]) -> str:
+    """Which tests of one output are a family, and what corrects them; empty where there are none."""
+    if not comparisons:
+        return ""
+    if len(comparisons) == 1:
+        return f"one test, which needs no correction: p below {SIGNIFICANT:g} is significant"
+    if Signature.parse(comparisons[0].signature).facts.get("correction") == "none":
+        one_in = f"about one in {1 / SIGNIFICANT:.0f} is significant where nothing differs"
+        return f"{len(comparisons)} tests, none of them corrected: {one_in}"
+    by_max_t = {one.evidence is not None and one.evidence.critical is not None for one in comparisons}
+    both = "max-T where tests share swaps and by Holm's method elsewhere"
+    by = both if len(by_max_t) > 1 else "max-T" if by_max_t == {True} else "Holm's method"
+    margin = "; the two tests of the margin are families of their own, by Holm's method" * bool(comparisons[0].margin)
+    family = f"{len(comparisons)} tests are one family, corrected by {by}"
+    return f"{family}: p (adjusted) below {SIGNIFICANT:g} is significant{margin}"
 
 
 def _parts(comparisons: Sequence[Comparison]) -> list[Array]:

@@ -26,7 +26,7 @@ from nlgauge.engine.scratch import Scratch, scratch_folder
 from nlgauge.engine.workers import available_cores, ordered_map
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.base import Metric
-from nlgauge.metrics.column import ColumnMetric
+from nlgauge.metrics.column import columns_of
 from nlgauge.metrics.registry import create_metrics
 from nlgauge.metrics.score import Score
 from nlgauge.models.runtime import Machine
@@ -174,7 +174,7 @@ def _distinct_metrics(metrics: str | Sequence[str | Metric]) -> tuple[Metric, ..
 
 def inputs_of(data: Any, reading: Reading, metrics: Sequence[Metric]) -> list[Source] | Table:
     """Sources of files, or the table that the data is; no more columns are kept than the metrics ask for."""
-    extras = tuple(metric.column for metric in metrics if isinstance(metric, ColumnMetric))
+    extras = columns_of(metrics)
     if is_frame(data):
         return frame_table(data, reading, extras)
     if isinstance(data, str | Path | Source):

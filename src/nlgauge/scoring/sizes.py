@@ -20,6 +20,7 @@ from nlgauge.metrics.score import Direction, Level, Score
 from nlgauge.scoring.collecting import Bins
 from nlgauge.stats.inference import Inference, Sizing
 
+WARNING = "warning: "
 _ROUND = "at-size"
 _SURVEY = "survey"
 
@@ -81,7 +82,7 @@ def collect_at_size(
     if any(isinstance(metric, WordingMetric) and metric.sets for metric in made):
         bins = _bins_by_source(collect((Survey(),), _SURVEY, ()))
     common = sizing.size == "common"
-    surveyed = common and any(metric.depends_on_size and metric.level == "corpus" for metric in made)
+    surveyed = any(metric.depends_on_size and metric.level == "corpus" for metric in made)
     systems = collect((*made, Survey()) if surveyed else made, "", bins)
     bins = _bins_by_source(systems) if surveyed else []
     systems = [replace(one, stats=one.stats[: len(made)], sizes=_sizes_of(one.stats)) for one in systems]
@@ -163,36 +164,43 @@ def size_notes(scores: Sequence[Score]) -> Iterator[str]:
         by_label.setdefault(score.label, []).append(score)
     told: dict[tuple[str, bool], list[str]] = {}
     for label, found in by_label.items():
-        options = found[0].signature.options
         if len(found) > 1 and (about := _about(found)):
-            told.setdefault((about, "size" in options or "sets" in options), []).append(label)
+            told.setdefault((about, not _differ(found)), []).append(label)
     for (about, equal), labels in told.items():
+        first = by_label[labels[0]]
         if equal:
-            at = _measured_at(by_label[labels[0]])
-            yield f"systems have different sizes ({about}); measured at {at}: {', '.join(labels)}"
+            yield f"systems have different sizes ({about}); measured at {_measured_at(first)}: {', '.join(labels)}"
         else:
+            number = "" if first[0].level == "corpus" else ", or a number,"
             yield (
-                f"warning: {', '.join(labels)}: values depend on size, and systems have different ones ({about}), so "
-                "that they may differ for that reason alone; the size 'common', or a number, measures all at one size"
+                f"{WARNING}{', '.join(labels)}: values depend on size, and systems have different ones ({about}), so "
+                f"that they may differ for that reason alone; the size 'common'{number} measures all at one size"
             )
 
 
 def at_different_sizes(first: Score, second: Score) -> bool:
     """Whether two scores were measured at different sizes that matter to their metric."""
-    measured = first.signature.options
-    return "size" not in measured and "sets" not in measured and _differ([first, second])
+    return _differ([first, second])
 
 
 def _differ(scores: Sequence[Score]) -> bool:
-    if not all(score.sizes for score in scores):
-        return False
-    corpora = scores[0].level == "corpus" and len({sum(score.sizes.values()) for score in scores}) > 1
-    return corpora or unequal([score.sizes for score in scores])
+    """Whether sizes are different that no option has made equal: responses per set, and sets of a corpus."""
+    measured = scores[0].signature.options
+    return ("size" not in measured and _responses_differ(scores)) or ("sets" not in measured and _sets_differ(scores))
+
+
+def _responses_differ(scores: Sequence[Score]) -> bool:
+    return all(score.sizes for score in scores) and unequal([score.sizes for score in scores])
+
+
+def _sets_differ(scores: Sequence[Score]) -> bool:
+    known = all(score.sizes for score in scores) and scores[0].level == "corpus"
+    return known and len({sum(score.sizes.values()) for score in scores}) > 1
 
 
 def _about(scores: Sequence[Score]) -> str:
     """The sizes of systems, where these are different and matter to the metric."""
-    if not _differ(scores):
+    if not (_responses_differ(scores) or _sets_differ(scores)):
         return ""
     return ", ".join(f"'{score.system}' {_range(score)}" for score in scores)
 

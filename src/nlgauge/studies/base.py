@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import polars as pl
@@ -91,7 +91,8 @@ class Study(Configured, ABC):
     none), `tables` names the frames that a result may have beside its rows (`--items OUT` writes the one called items),
     with their help. One that is `by_workers` computes metrics of sets, on any backend and with a folder that keeps
     finished values. `index` is the key that names a row, `layout` the columns of the table, and `aspect` the question
-    of the report that the result helps to answer.
+    of the report that the result helps to answer. `correction` says what corrects the p-values that are shown, if
+    anything does.
     """
 
     takes: ClassVar[Literal["files", "file", "any", "none"]] = "files"
@@ -102,6 +103,7 @@ class Study(Configured, ABC):
     tables: ClassVar[Mapping[str, str]] = {}
     aspect: ClassVar[str] = ""
     by_workers: ClassVar[bool] = False
+    correction: ClassVar[str] = ""
 
     def run(self, data: Any = None, **options: Any) -> Result:
         """Run the study on a file, a table, a frame, lists of texts, or a list of those.
@@ -113,7 +115,8 @@ class Study(Configured, ABC):
         if not entries and (data is not None or self.takes in ("files", "file")):
             raise DataError("nothing to study: the list of files is empty")
         with machine.used(), kept_open():
-            return self.compute(StudyData(entries, reading, running))
+            found = self.compute(StudyData(entries, reading, running))
+        return replace(found, notes=(*found.notes, *_notes_on_tests(found)))
 
     @classmethod
     def running_options(cls) -> type[Progress]:
@@ -238,6 +241,20 @@ def _is_list_of_inputs(data: Any) -> bool:
     if not isinstance(data, list | tuple):
         return False
     return not data or not (is_records(data) or all(isinstance(entry, list | tuple) for entry in data))
+
+
+def _notes_on_tests(result: Result) -> list[str]:
+    """Which tests of a result are a family, and what corrects them, in words."""
+    keys = dict.fromkeys(one.p_value or one.key for one in result.columns if one.p_value or one.key.endswith("_p"))
+    tests = sum(row.get(key) is not None for row in result.rows for key in keys)
+    notes = []
+    if tests > 1 and result.study.correction:
+        notes.append(f"{tests} tests are one family, corrected by {result.study.correction}")
+    elif tests > 1:
+        notes.append(f"{tests} p-values, each of a test by itself: they are not corrected for their number")
+    if any(row.get("tied_with") is not None for row in result.rows):
+        notes.append("clusters: all pairs of metrics on the same items are one family of tests, corrected by max-T")
+    return notes
 
 
 def facts_of(**found: set[str]) -> dict[str, str]:

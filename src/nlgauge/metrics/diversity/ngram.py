@@ -183,7 +183,7 @@ class NgramMeasure(OrderOptions, WordingMetric):
             facts = {"error": f"{relative_error(self.precision):.2%}"}
         if interval is not None and left_out is not None:
             ci = within(jackknife_interval(value, left_out, interval.level), self.bounds)
-            facts |= {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}"}
+            facts |= {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}", "unit": "group"}
         return self.make_score(value, int(stats.texts.sum()), facts, ci=ci, parts=parts, left_out=left_out)
 
 

@@ -151,7 +151,7 @@ class PooledReferenceMetric(PooledMetric, ReferenceMetric):
             left_out = LeftOut.where_known(values, stats.items[used], None if stats.keys is None else stats.keys[used])
         if interval is not None and left_out is not None:
             ci = within(jackknife_interval(value, left_out, interval.level), self.bounds)
-            facts = {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}"}
+            facts = {"ci": f"{interval.level:g}", "by": f"jackknife-{len(left_out)}", "unit": "group"}
         return self.make_score(value, int(stats.items.sum()), facts, ci=ci, left_out=left_out)
 
 

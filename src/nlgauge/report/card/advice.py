@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
+from nlgauge.metrics.score import is_skewed
 from nlgauge.report.card.lengths import FEWEST_LENGTHS, FEWEST_TEXTS, ead_declines, length_gaps
 from nlgauge.report.card.summary import is_significant
 from nlgauge.report.card.texts import SystemFacts
 from nlgauge.report.tables import number
 from nlgauge.scoring.power import POWER, power_of
+from nlgauge.scoring.sizes import WARNING, size_notes
 from nlgauge.studies.base import Result
 
 if TYPE_CHECKING:
@@ -37,6 +39,7 @@ def advise(run: Run, names: Mapping[str, str], facts: Sequence[SystemFacts], bia
     found = [
         *_on_tests(run, names),
         *_on_contexts(run, names, facts),
+        *_on_sizes(run),
         *_on_lengths(run, bias),
         *_on_conflict(run),
         *_on_metrics(run, names),
@@ -59,6 +62,18 @@ def _on_tests(run: Run, names: Mapping[str, str]) -> Iterator[Advice]:
             sets = score.excluded + score.n
             metric = names[score.label]
             yield _advice("excluded", metric=metric, excluded=score.excluded, sets=sets, system=score.system)
+    skewed: dict[str, list[str]] = {}
+    for score in run.scores:
+        if score.ci is not None and is_skewed(score):
+            skewed.setdefault(names[score.label], []).append(score.system)
+    for metric, systems in skewed.items():
+        yield _advice("skewed", metric=metric, systems=", ".join(systems))
+
+
+def _on_sizes(run: Run) -> Iterator[Advice]:
+    for note in size_notes(run.scores):
+        told = note.removeprefix(WARNING)
+        yield _advice("sizes", warns=told != note, told=told)
 
 
 def _on_contexts(run: Run, names: Mapping[str, str], facts: Sequence[SystemFacts]) -> Iterator[Advice]:

@@ -19,6 +19,7 @@ from nlgauge.report.evidence import Evidence, evidence_for
 from nlgauge.report.results import StudyTable
 from nlgauge.report.tables import unique_names
 from nlgauge.scoring.compared import Comparison
+from nlgauge.scoring.comparison import family_in_words
 from nlgauge.scoring.power import Power, power_of
 from nlgauge.stats.inference import Comparing
 from nlgauge.studies.base import Result as StudyResult
@@ -68,6 +69,11 @@ class Run:
     refusal: str = ""
     missing: Sequence[Missing] = ()
     results: Sequence[StudyTable] = ()
+
+    @property
+    def family(self) -> str:
+        """Which tests are a family, and what corrects them, in words."""
+        return family_in_words(self.comparisons)
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ def _verdict(
     details += [f"too few contexts to tell by {_listed(few)}"] if few and (up or down or none) else []
     small = [names[one.metric_label] for one in comparisons if one.significant and one.is_equal]
     details += [f"the difference is less than {margin} by {_listed(small)}"] if small else []
+    unequal = [names[one.metric_label] for one in comparisons if one.at_different_sizes]
+    details += [f"measured at different sizes by {_listed(unequal)}"] if unequal else []
     kind: Literal["up", "down", "none", "mixed"] = "none"
     if up and down:
         kind = "mixed"

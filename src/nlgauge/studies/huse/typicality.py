@@ -93,6 +93,7 @@ class Typicality(Study):
         ).filter(occurs)
         rows = self._groups(times, logs, values, judged & (times == 0), occurs)
         facts = {"ci": f"{LEVEL:g}", "pearson": f"{found.value:.4f}", "p": f"{found.p:.3g}", "n": str(points.height)}
+        facts["unit"] = "item"
         return Result(self, rows, (), facts, {"points": points}, found)
 
     def sentence(self, result: Result) -> str:

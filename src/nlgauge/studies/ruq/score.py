@@ -23,7 +23,7 @@ from nlgauge.models.shared import language_model_identity
 from nlgauge.stats.inference import Intervals
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.units import Units, numbered
-from nlgauge.studies.base import Column, Result, Row, Study, StudyData, finite, pair, with_interval
+from nlgauge.studies.base import Column, Result, Row, Study, StudyData, facts_of, finite, pair, with_interval
 from nlgauge.studies.ruq.chart import positions_chart, token_positions
 from nlgauge.studies.ruq.options import ALL, KINDS, MODEL, REFERENCE, RuqOptions
 from nlgauge.studies.ruq.token_scores import (
@@ -95,7 +95,7 @@ class Ruq(Intervals, RuqOptions, Study):
                 positions += [token_positions(split.name, kind, one.logprobs) for kind, one in scored.items()]
                 items.append(_items(split, scored, chosen, self.decoding))
                 notes += self._notes(split, scored, chosen)
-        facts = self.scoring_facts()
+        facts = self.scoring_facts() | facts_of(unit={"context" if _repeats(split) else "item" for split in splits})
         if self.find_generics or self.beam:
             facts["outputs"] = self.outputs_made
         if self.find_generics:
@@ -104,7 +104,6 @@ class Ruq(Intervals, RuqOptions, Study):
 
     def _rows(self, split: Split, scored: Scores, generics: Sequence[str]) -> list[Row]:
         reference = scored[REFERENCE].scores
-        repeated = len(set(split.prompts)) < len(split)
         rows: list[Row] = []
         for generic, rival in _rivals(scored, generics).items():
             known = ~(np.isnan(reference) | np.isnan(rival))
@@ -123,7 +122,7 @@ class Ruq(Intervals, RuqOptions, Study):
                 "generic_score": None,
             }
             if len(won):
-                units = Units(numbered(np.array(split.prompts)[known]), name="context") if repeated else Units()
+                units = Units(numbered(np.array(split.prompts)[known]), name="context") if _repeats(split) else Units()
                 ci = mean_interval(won, self.level, units, (0.0, 1.0))
                 row |= {"ruq": float(won.mean()), "ruq_ci": pair(ci)}
                 row["reference_score"] = finite(reference[known].mean())
@@ -234,6 +233,11 @@ def _items(split: Split, scored: Scores, generics: Sequence[str], decoding: str)
     }
     shown = pl.when(pl.col("winner") != "").then("winner")
     return pl.DataFrame(columns).with_columns(pl.col(pl.Float64).fill_nan(None), winner=shown)
+
+
+def _repeats(split: Split) -> bool:
+    """Whether some prompts recur, whose items are then one unit."""
+    return len(set(split.prompts)) < len(split)
 
 
 def _plain(text: str) -> str:

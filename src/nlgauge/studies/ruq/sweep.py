@@ -164,6 +164,7 @@ class Sweep(Intervals, RuqOptions, Study):
                 found[name] = test.score(name, written[answered], notes)
             result = self._ruq(model).measure(list(checked.values()), progress=data.running.progress)
             ours[name], facts["against"] = _ruq_of(result, checked, self.against)
+            facts["unit"] = result.facts["unit"]
             notes += [f"{name}: {note}" for note in result.notes]
         none = dict.fromkeys([f"{new}_{split}{end}" for split in splits for new, _, end in _RUQ_KEYS])
         empty = none | ({} if test is None else test.empty)

@@ -133,7 +133,8 @@ class AgreementStudy(Intervals, Study):
                 tables["raters"].append(named[1])
         if failures and len(failures) == len(rows):
             raise failures[0]
-        return Result(self, rows, tuple(notes), tables={name: pl.concat(parts) for name, parts in tables.items()})
+        made = {name: pl.concat(parts) for name, parts in tables.items()}
+        return Result(self, rows, tuple(notes), {"unit": "item-x-rater"}, made)
 
     def _ratings(self, given: Any, form: str) -> Ratings:
         """The ratings of one input."""
@@ -328,5 +329,5 @@ def _notes(question: str, judged: pl.DataFrame, drop_below: float | None) -> lis
         dropped = int((~judged["kept"]).sum())
         notes.append(f"{question}: {dropped} of {len(judged)} raters correlate below {drop_below:g} and were left out")
     if single := int((judged["ratings"] == 1).sum()):
-        notes.append(f"{question}: {single} raters gave one rating only")
+        notes.append(f"{question}: {single} of {len(judged)} raters gave one rating only")
     return notes

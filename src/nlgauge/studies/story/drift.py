@@ -29,6 +29,7 @@ from nlgauge.stats.correlation import (
 from nlgauge.stats.inference import Inference
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite, pair, with_interval
 from nlgauge.studies.sentences import ALPHA, between, listed
+from nlgauge.studies.story.ceilings import COLUMNS, rated_truth, split_ratings, with_truth
 from nlgauge.studies.story.correlation import CORRELATIONS, CorrelationStudy
 from nlgauge.studies.story.correlation_levels import FEWEST, FEWEST_FOR_INTERVAL
 from nlgauge.studies.tasks import (
@@ -37,6 +38,8 @@ from nlgauge.studies.tasks import (
     Task,
     metrics_option,
     notes_about,
+    ratings_in,
+    refuse_strangers,
     tasks_of,
     units_fact,
 )
@@ -50,6 +53,7 @@ _BY_GENERATOR = (
     Column("spread"),
     Column("same_p", "p of no spread", digits=3),
 )
+_CEILING = (Column("ceiling", beside=True), Column("ceiling_ci", beside=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,9 @@ class Drift(Inference, MetricOptions, Study):
     the truth, and AUC where the truth has two values (1 for real and 0 for perturbed texts). A metric was trained on
     the test set whose name is a word of its own name: `union-roc` or `union (ROC)` on ROC. `drop`, on the others, is
     the correlation on that one less the correlation here, with an interval.
+
+    Where the single ratings behind the truth are known, as in `study correlation`, `ceiling` is what a metric without
+    any error would have.
     """
 
     name: ClassVar[str] = "drift"
@@ -91,6 +98,13 @@ class Drift(Inference, MetricOptions, Study):
     truth: str = required("Column of human scores, or of labels 1 and 0.", metavar="COL")
     generator: str | None = option(
         None, "Column of generators, to compare these; without it, files are compared.", metavar="COL"
+    )
+    raters: Sequence[str] = option(
+        (),
+        "Columns of single raters behind the truth ('rating_*'): adds a noise ceiling.",
+        metavar="COL",
+        flags=("--rater",),
+        signed=False,
     )
 
     def compute(self, data: StudyData) -> Result:
@@ -133,8 +147,11 @@ class Drift(Inference, MetricOptions, Study):
     def _between_tests(self, data: StudyData, titles: Mapping[str, str]) -> Result:
         if self.by is None:
             _check_tests(len(data.entries))
-        tasks = tasks_of(self, data)
+        behind, others = split_ratings(ratings_in(self.ratings), self.truth)
+        tasks = [with_truth(task, self.truth, behind) for task in tasks_of(replace(self, ratings=others), data)]
         _check_tests(len(tasks))
+        if behind is not None:
+            refuse_strangers(behind, tasks)
         tests = [task.name for task in tasks]
         notes = notes_about(tasks, self.unit)
         rows: list[Row] = []
@@ -143,9 +160,13 @@ class Drift(Inference, MetricOptions, Study):
             if np.ptp(labels) == 0:
                 message = f"all items have {labels[0]:g}; expected at least two different labels"
                 raise DataError(message, file=task.name, column=self.truth)
+            rated = rated_truth(task, labels, self.raters, behind, self, notes)
             for one in task.measured:
                 title = titles.get(one.label, one.label)
                 row = _tested(task, one, labels, self, self.seed + place)
+                if rated is not None:
+                    cells = rated.cells(np.flatnonzero(one.defined), task.units(self.unit).of)
+                    row |= {column.key: cells[column.key] for column in _CEILING}
                 rows.append(row | {"metric": title, "trained_on": home_of(title, tests)})
                 if row["pearson"] is None:
                     notes.append(f"{title} has too few values on {task.name}, or the same on all items: no correlation")
@@ -154,6 +175,8 @@ class Drift(Inference, MetricOptions, Study):
         if len(set().union(*contexts)) < sum(map(len, contexts)):
             notes.append("test sets share contexts: the interval of a drop takes them as independent even so")
         facts = {"tests": "/".join(tests), **units_fact(tasks, self.unit)}
+        if any("ceiling" in row for row in rows):
+            facts |= {"ceiling": "icc", "raters": "+".join(self.raters) or "ratings"}
         return Result(self, rows, tuple(notes), facts)
 
     def sentence(self, result: Result) -> str:
@@ -161,8 +184,10 @@ class Drift(Inference, MetricOptions, Study):
         return _drops(result.rows) if self.generator is None else _differences(result)
 
     def views(self, result: Result) -> Sequence[View]:
-        """Generators below each other, test sets side by side."""
-        return super().views(result) if self.generator is None else (View(_BY_GENERATOR, result.rows),)
+        """Generators below each other, test sets side by side; with ceilings where these are known."""
+        shown, ceilings = (self.layout, _CEILING) if self.generator is None else (_BY_GENERATOR, COLUMNS)
+        known = any("ceiling" in row for row in result.rows)
+        return (View((*shown, *ceilings) if known else shown, result.rows),)
 
     def chart(self, result: Result) -> Any:
         """Each correlation with its interval, one panel per metric, so that differences stand out."""
