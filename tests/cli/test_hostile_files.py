@@ -14,7 +14,7 @@ import pytest
 
 from nlgauge import score
 from nlgauge.cli.run import read_plan
-from nlgauge.data import read
+from nlgauge.data import ResponseSets, read, write_table
 from nlgauge.data.human.forms import load_form
 from nlgauge.data.logs.arrow_layout import check_layout
 from nlgauge.data.sources.shards import short_name
@@ -133,6 +133,23 @@ def test_names_that_are_not_utf8_are_escaped(tmp_path: Path, suffix: str) -> Non
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="names are UTF-8 there")
+@pytest.mark.parametrize("metric", ["distinct", "distinct:over=corpus"])
+def test_a_run_folder_whose_name_is_not_utf8_is_resumed(tmp_path: Path, metric: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"responses": ["a b", "a c"]}\n' * 5)
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/run\xe9"))
+    found = [score(str(tmp_path / "a.jsonl"), [metric], run=folder)[0].value for _ in range(2)]
+    assert found == [score(str(tmp_path / "a.jsonl"), [metric])[0].value] * 2
+    assert list((folder / "pieces").iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_a_table_is_written_under_a_name_that_is_not_utf8(tmp_path: Path, suffix: str) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/t\xe9" + suffix.encode()))
+    table = ResponseSets.of([["a b", "a c"]])
+    write_table(table, path)
+    assert read(str(path)).texts.to_list() == table.texts.to_list()
+
+
 def test_a_result_about_a_name_that_is_not_utf8_is_read_again(tmp_path: Path) -> None:
     name, sets = os.fsdecode(b"bad\xff.jsonl"), [{"id": f"{i}", "responses": ["a b", f"c {i}"]} for i in range(8)]
     for file in (name, "a.jsonl"):

@@ -145,3 +145,14 @@ def test_process_substitution_gives_every_set(tmp_path: Path) -> None:
         check=True,
     )
     assert [one["n"] for one in json.loads(done.stdout)["scores"]] == [RECORDS, RECORDS]
+
+
+def test_a_run_of_a_pipe_is_resumed_with_the_same_content_only(tmp_path: Path) -> None:
+    data, folder = sets(), tmp_path / "run"
+    for _ in range(2):
+        with pipe(tmp_path / "p.jsonl", data) as path:
+            assert score(str(path), ["distinct"], run=folder)[0].n == RECORDS
+        path.unlink()
+    assert "nlgauge-pipe-" not in (folder / "manifest.json").read_text()
+    with pipe(tmp_path / "p.jsonl", data[:-128]) as path, pytest.raises(OptionError, match="holds another run: files"):
+        score(str(path), ["distinct"], run=folder)

@@ -1,7 +1,11 @@
-"""What NLGauge writes it reads back, text by text, in every format, and the score is the same to the last bit."""
+"""What NLGauge writes it reads back, text by text, in every format, and the score is the same to the last bit.
+
+With EXAMPLES=200 in the environment each test tries more than 10,000 texts.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +37,8 @@ FORMATS: dict[str, Callable[[ResponseSets | Items, Path], Any]] = {
     "arrows": lambda table, path: _frame(table).write_ipc_stream(path),
 }
 METRICS = ("distinct", "cos-sim", "compression:over=corpus", "distinct:over=corpus")
-MANY = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = int(os.environ.get("EXAMPLES", "3"))
+MANY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def _frame(table: ResponseSets | Items) -> pl.DataFrame:

@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections import Counter
@@ -37,6 +38,14 @@ from nlgauge.engine.running import Running, Workers
 from nlgauge.errors import NLGaugeError
 from nlgauge.metrics.diversity.ngram import Distinct
 from nlgauge.models.encoders import encoding
+from nlgauge.models.identity import (
+    _SETTLED_NS,
+    CONVERTED,
+    _known,
+    file_digest,
+    folder_identity,
+    write_manifest,
+)
 from nlgauge.models.language.endpoint_http import Connection
 from nlgauge.models.language.ngram import NgramModel
 from nlgauge.models.language.tester import GenerationPlan, ParameterSweep, generate_sets
@@ -260,6 +269,35 @@ def trained(folder: Path) -> Any:
     return identity, repr(training.read_trained(folder, "test")), weights, (folder / "config.json").read_text()
 
 
+def converted(folder: Path) -> Any:
+    """A model that was converted once, in the folder of models."""
+    os.environ["NLGAUGE_MODELS"] = str(folder)
+    model = folder / f"{CONVERTED}0123456789ab"
+    if not model.exists():
+        model.mkdir()
+        training.save_head(model, _network().state_dict())
+        (model / "config.json").write_text(json.dumps({"window": 8}))
+        write_manifest(model, {"name": "a model"})
+    try:
+        identity = folder_identity(model)
+        network = torch.nn.Linear(6, 2)
+        training.set_head(network, model)
+        return identity, [one.tolist() for one in network.parameters()], (model / "config.json").read_text()
+    finally:
+        del os.environ["NLGAUGE_MODELS"]
+
+
+def file_hashes(folder: Path) -> Any:
+    """The memory of the hashes of models' files."""
+    file = folder.with_name("weights.safetensors")
+    if not file.exists():
+        file.write_bytes(b"weights" * 100)
+        time.sleep(_SETTLED_NS / 1e9)
+    _known.clear()
+    os.environ["NLGAUGE_CACHE"] = str(folder)
+    return file_digest(file)
+
+
 def ngram_model(folder: Path) -> Any:
     """The folder that `train ngram` leaves."""
     if not any(folder.iterdir()):
@@ -273,7 +311,7 @@ KINDS = tuple(
     for use in (
         *(entry, answers, embeddings, embeddings_of_a_killed_run, log_probabilities, parses),
         *(run_of_sets, run_of_corpus, run_of_study, run_of_generation),
-        *(results, study, plan, suite, checkpoint, trained, ngram_model),
+        *(results, study, plan, suite, checkpoint, trained, ngram_model, converted, file_hashes),
     )
 )
 FINE = ("same", "same, and damage named", "error that names the file")

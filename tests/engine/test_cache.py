@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,12 +17,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlgauge.engine.cache import Cache, file_digest
+from nlgauge.engine.blobs import BlobStore
+from nlgauge.engine.cache import Cache, code_digest, file_digest
 from nlgauge.engine.running import Running
 from nlgauge.errors import DataError
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
+from nlgauge.metrics.diversity.ngram import Distinct
 from nlgauge.metrics.score import Direction, Score
+from nlgauge.scoring.collecting import code_of, described
 from nlgauge.scoring.scoring import score
 from tests.helpers import COMMAND, MB, environment, nlgauge
 
@@ -104,6 +108,36 @@ class TestKeys:
         assert file_digest(str(one)) != before
         with pytest.raises(DataError, match="none: cannot be read: No such file or directory"):
             file_digest(str(tmp_path / "none"))
+
+    def test_a_file_is_read_again_when_its_time_and_size_are_set_back(self, tmp_path: Path) -> None:
+        file = tmp_path / "a"
+        file.write_text("one")
+        before, stat = file_digest(str(file)), file.stat()
+        file.write_text("two")
+        os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        assert file_digest(str(file)) != before
+
+    def test_what_another_version_of_a_library_computed_is_not_found(
+        self, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store, key = BlobStore("embeddings-0123", folder), bytes(16)
+        store.put_many([(key, b"1.5")])
+        Cache(folder).put(Cache.key("x"), FRAME)
+        (tmp_path / "other" / "torch-0.0.1.dist-info").mkdir(parents=True)
+        with monkeypatch.context() as changed:
+            changed.syspath_prepend(tmp_path / "other")
+            code_digest.cache_clear()
+            assert store.get_many([key]) == {}
+            assert Cache(folder).get(Cache.key("x")) is None
+            store.put_many([(key, b"2.5")])
+        code_digest.cache_clear()
+        assert store.get_many([key]) == {key: b"1.5"}
+
+    def test_of_a_plugin_the_code_is_part_of_the_key(self) -> None:
+        signature = str(FirstLetters().signature)
+        assert code_of(FirstLetters()) == file_digest(__file__)
+        assert described([FirstLetters()], [signature]) == [f"{signature}, code {file_digest(__file__)[:12]}"]
+        assert described([Distinct()], ["distinct"]) == ["distinct"]
 
 
 class TestEntries:

@@ -42,9 +42,7 @@ WRITERS = {
     "models/training/language_model.py": "ngram model",
     "models/language/ngram.py": "ngram model",
     "models/language/tester.py": OUTPUT,
-    **dict.fromkeys(
-        ("models/fetch.py", "models/identity.py"), "fetched models are known by the hashes of the catalogue"
-    ),
+    **dict.fromkeys(("models/fetch.py", "models/identity.py"), "converted, file hashes"),
     **dict.fromkeys(
         ("cli/score.py", "cli/data.py", "cli/perturb.py", "cli/study.py", "data/writing.py", "drawing.py"), OUTPUT
     ),

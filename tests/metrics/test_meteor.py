@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import random
@@ -22,6 +23,7 @@ from nlgauge.data.tables import Items
 from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.metrics.reference import meteor
 from nlgauge.metrics.registry import create_metric
+from nlgauge.scoring.collecting import signatures_of
 from tests.metrics.test_reference_metrics import Pairs, items_of, value, values
 
 
@@ -138,6 +140,12 @@ class TestMeteor:
         assert program.counts([("a b", ["a b"])])[0, :2].tolist() == [2, 2]
         program.close()
 
+    def test_a_score_names_the_program_and_its_data(self, java: None) -> None:
+        asked = create_metric("meteor")
+        found = asked.score(items_of(self.DATA)).signature.facts["program"]
+        assert re.fullmatch("[0-9a-f]{12}", found)
+        assert f"|program:{found}" in signatures_of([asked])[0]
+
     def test_it_ends_when_its_parent_is_killed(self, java: None, tmp_path: Path) -> None:
         import psutil
 
@@ -164,6 +172,14 @@ def test_nltks_meteor_equals_nltk(examples: Path) -> None:
     assert found[2] > meteor_score([["a", "fast", "x"]], ["a", "fast", "car"]), (
         "'auto' is a synonym of 'car' in WordNet"
     )
+
+
+def test_a_score_of_nltks_meteor_names_nltk_and_its_wordnet() -> None:
+    pytest.importorskip("nltk")
+    asked = create_metric("meteor-nltk")
+    assert asked.resources["nltk"] == importlib.metadata.version("nltk")
+    assert re.fullmatch("[0-9a-f]{12}", asked.resources["wordnet"])
+    assert asked.score(items_of([("a cat", ["the cat"])])).signature.facts.items() >= asked.resources.items()
 
 
 def test_without_wordnet_nltks_meteor_says_what_to_install() -> None:

@@ -33,14 +33,14 @@ def write_table(
         with located(str(target)):
             frame = _widen(frame)
         frame = guard_formulas(frame) if spreadsheet else frame
-    with atomic_path(target) as temporary:
+    with atomic_path(target) as temporary, temporary.open("wb") as file:
         try:
             if target.suffix == ".jsonl":
-                frame.write_ndjson(temporary)
+                frame.write_ndjson(file)
             elif target.suffix == ".parquet":
-                frame.write_parquet(temporary)
+                frame.write_parquet(file)
             else:
-                frame.write_csv(temporary, separator="\t" if target.suffix == ".tsv" else ",")
+                frame.write_csv(file, separator="\t" if target.suffix == ".tsv" else ",")
         except pl.exceptions.PolarsError as error:
             raise OutputError(f"{target}: cannot be written: {str(error).partition(chr(10))[0]}") from error
 

@@ -10,7 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nlgauge.engine.cache import cache_folder
+from nlgauge.engine.cache import cache_folder, code_digest
 from nlgauge.engine.checksums import checksum
 
 T = TypeVar("T")
@@ -27,7 +27,8 @@ _REFUSALS = {
 class BlobStore:
     """Bytes under hashes, each with a checksum. If the store cannot be read or written, nothing is cached.
 
-    A damaged entry counts as absent; a damaged file is replaced by one with all entries that can be read.
+    What other code or other libraries computed is not found. A damaged entry counts as absent; a damaged file is
+    replaced by one with all entries that can be read.
     """
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
@@ -38,15 +39,17 @@ class BlobStore:
         """The values of those keys that are there."""
         if not self._path.exists():
             return {}
-        rows = self._use(lambda database: list(_rows_of(database, keys)), "read") or []
-        sound = [(key, value) for key, value, check in rows if self._is_sound(key, value, check)]
+        places = {_place(key): key for key in keys}
+        rows = self._use(lambda database: list(_rows_of(database, list(places))), "read") or []
+        sound = [(place, value) for place, value, check in rows if self._is_sound(place, value, check)]
         if damaged := len(rows) - len(sound):
             warnings.warn(f"cache {self._path}: entries that are damaged and computed again: {damaged}", stacklevel=2)
-        return dict(sound)
+        return {places[place]: value for place, value in sound if place in places}
 
     def put_many(self, items: Iterable[tuple[bytes, bytes]]) -> None:
         """Keep values."""
-        rows = [(key, value, self._check(key, value)) for key, value in items]
+        placed = ((_place(key), value) for key, value in items)
+        rows = [(place, value, self._check(place, value)) for place, value in placed]
         self._use(lambda database: database.executemany(_INSERT, rows), "written")
 
     def _check(self, key: bytes, value: bytes) -> bytes:
@@ -98,6 +101,11 @@ class BlobStore:
             damaged.text_factory = bytes
             rows = damaged.execute(f"SELECT key, value, checksum FROM entries ORDER BY key{order}")  # noqa: S608
             yield from (row for row in rows if self._is_sound(*row))
+
+
+def _place(key: bytes) -> bytes:
+    """Under what a key is kept: it depends on the code and the libraries, too."""
+    return checksum(code_digest().encode(), key)
 
 
 def _with(path: Path, work: Callable[[sqlite3.Connection], T]) -> T:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import sys
 import tempfile
 import warnings
 from contextlib import suppress
@@ -17,30 +18,49 @@ import polars as pl
 from nlgauge.engine.checksums import CHECKSUM_BYTES, checksum, file_checksum
 from nlgauge.errors import DataError, OptionError
 
+_COMPUTING = ("data", "engine", "metrics", "models", "perturb", "scoring", "stats", "studies", "text")
+_LIBRARIES = {
+    *("faiss_cpu", "lemminflect", "nltk", "numba", "numpy", "polars", "pot", "rouge_score", "sacrebleu"),
+    *("scikit_learn", "scipy", "sentence_transformers", "spacy", "tokenizers", "torch", "transformers"),
+}
 _WITH_HASH = re.compile(r"(.+)@([0-9a-f]{12})")
 
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """A hash of NLGauge's own code: another version, or an edited one, starts with an empty cache."""
+    """A hash of NLGauge's own code and of the versions of the libraries that compute for it.
+
+    With another version of either, or with edited code, nothing that was kept before is used.
+    """
     package = Path(__file__).parent.parent
-    digest = hashlib.blake2b(digest_size=8)
-    for room in ("data", "text", "metrics", "models", "scoring"):
+    digest = hashlib.blake2b(" ".join(_libraries()).encode(), digest_size=8)
+    for room in _COMPUTING:
         for file in sorted((package / room).rglob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
+def _libraries() -> list[str]:
+    """Names and versions of libraries that are installed, without loading what reads all about packages."""
+    found = {}
+    for place in reversed(sys.path):
+        for about in Path(place).glob("*.dist-info"):
+            name, _, version = about.stem.lower().partition("-")
+            if name in _LIBRARIES:
+                found[name] = version
+    return [f"{name} {version}" for name, version in sorted(found.items())]
+
+
 @lru_cache(maxsize=64)
-def _digest_of(path: str, size: int, modified: int) -> str:  # noqa: ARG001 - part of the cache key
+def _digest_of(path: str, *_state: int) -> str:
     return file_checksum(path)
 
 
 def file_digest(path: str) -> str:
-    """SHA-256 of a file's content."""
+    """SHA-256 of a file's content, read again when anything about the file has changed."""
     try:
         stat = Path(path).stat()
-        return _digest_of(path, stat.st_size, stat.st_mtime_ns)
+        return _digest_of(path, stat.st_size, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from error
 

@@ -129,7 +129,8 @@ class _Writer:
         frames = {_column_file(rows): pl.DataFrame(columns) for rows, columns in self._columns.items()}
         frames |= {_table_file(number): table for number, table in enumerate(self._tables)}
         for name, frame in frames.items():
-            frame.write_parquet(self._folder / name, compression="lz4")
+            with (self._folder / name).open("wb") as file:  # Polars itself opens no name that is not UTF-8
+                frame.write_parquet(file, compression="lz4")
         return list(frames)
 
 
@@ -169,7 +170,8 @@ class _Reader:
     def _frame(self, name: str) -> pl.DataFrame:
         if name not in self._frames:
             check_files(self._folder, {name: self._files[name]})
-            self._frames[name] = pl.read_parquet(self._folder / name, glob=False)
+            with (self._folder / name).open("rb") as file:
+                self._frames[name] = pl.read_parquet(file)
         return self._frames[name]
 
 

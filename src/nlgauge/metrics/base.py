@@ -111,6 +111,14 @@ class Metric(Configured, ABC):
         """The sentence encoder by which it compares texts, if there is one."""
         return None
 
+    @property
+    def resources(self) -> Mapping[str, str]:
+        """What of this machine its values depend on beside its options, such as a program, with a hash.
+
+        They stand among the facts of a score, and what is kept on disk is kept under them.
+        """
+        return {}
+
     @abstractmethod
     def collect(self, batch: Batch) -> Any:
         """Statistics of some sets; adding the statistics of two parts gives those of the whole."""
@@ -126,7 +134,7 @@ class Metric(Configured, ABC):
             label=self.label,
             value=value,
             n=n,
-            signature=self.signature.with_facts(facts or {}),
+            signature=self.signature.with_facts({**self.resources, **(facts or {})}),
             higher_is=self.direction.words,
             level=self.level,
             aspect=self.aspect,

@@ -109,8 +109,8 @@ def render(sheet: Sheet, form: str, *, spreadsheet: bool = False) -> str:
 def write_sheet(sheet: Sheet, form: str, output: Path, *, spreadsheet: bool = False) -> None:
     """A result as a file in one of `RESULT_FORMATS`, written atomically."""
     if form == "parquet":
-        with atomic_path(output) as temporary:
-            sheet.frame.write_parquet(temporary)
+        with atomic_path(output) as temporary, temporary.open("wb") as file:
+            sheet.frame.write_parquet(file)
     else:
         write_text(output, render(sheet, form, spreadsheet=spreadsheet) + "\n")
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nlgauge._version import __version__
 from nlgauge.data.reading import Source
 from nlgauge.data.sources.parts import PART_BYTES, Part, parts_of
+from nlgauge.data.sources.pipes import name_given
 from nlgauge.engine.cache import Cache, code_digest
 from nlgauge.engine.cores import available_cores
 from nlgauge.engine.opening import open_pool
@@ -29,7 +30,7 @@ from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError, NLGaugeError, argument
 from nlgauge.metrics.base import Metric, SetStats
 from nlgauge.metrics.score import ItemValues, RowKeys, rows_together
-from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, check_same, merge, signatures_of
+from nlgauge.scoring.collecting import Bins, BySystem, CollectChunk, check_same, described, merge, signatures_of
 
 if TYPE_CHECKING:
     from nlgauge.engine.running import Running
@@ -134,7 +135,7 @@ def collected_by_parts(
             parts = _cut(sources, part_bytes, pool)
             signatures = signatures_of(metrics)
             contents = _contents(parts, running, pool)
-            run.begin(_settings(sources, signatures, grouped, part_bytes, parts, contents))
+            run.begin(_settings(sources, described(metrics, signatures), grouped, part_bytes, parts, contents))
             pool.use(
                 partial(_collect_piece, run, metrics, signatures, grouped, running.cache, running.chunk_bytes, bins)
             )
@@ -206,22 +207,30 @@ def _in_order(pool: Pool[Any], function: Callable[[Any], T], values: Iterable[An
 
 def _settings(
     sources: Sequence[Source],
-    signatures: tuple[str, ...],
+    metrics: Sequence[str],
     grouped: bool,
     part_bytes: int,
     parts: Sequence[Part],
     contents: Sequence[str],
 ) -> dict[str, Any]:
-    """All that results depend on."""
+    """All that results depend on; a pipe is named as it was given, wherever it was copied to."""
+    files = [file for one in sources for file in (one.path, *one.files, *one.reading.companions.values())]
+    copied = {file: given for file in files if (given := name_given(file)) != file}
+
+    def named(text: str) -> str:
+        for copy, given in copied.items():
+            text = text.replace(copy, given)
+        return text
+
     return {
         "NLGauge": __version__,
         "code": code_digest(),
-        "metrics": list(signatures),
+        "metrics": list(metrics),
         "intervals": grouped,
-        "inputs": [repr(source) for source in sources],
-        "files": list(contents),
+        "inputs": [named(repr(source)) for source in sources],
+        "files": list(map(named, contents)),
         "bytes of a part": part_bytes,
-        "parts": [f"{part.source.path}, {part.unit} {part.start} to {part.stop}" for part in parts],
+        "parts": [named(f"{part.source.path}, {part.unit} {part.start} to {part.stop}") for part in parts],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -39,14 +40,27 @@ class Collected:
 
 
 def signatures_of(metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """What metrics are at this moment, with the hashes of their models and files."""
-    return tuple(str(metric.signature) for metric in metrics)
+    """What metrics are at this moment, with the hashes of their models, files and programs."""
+    return tuple(str(metric.signature.with_facts(metric.resources)) for metric in metrics)
+
+
+def described(metrics: Sequence[Metric], signatures: Sequence[str]) -> list[str]:
+    """Metrics as the manifest of a run names them: their signatures, and of a plugin a hash of its code."""
+    codes = [code_of(metric) for metric in metrics]
+    return [f"{one}, code {code[:12]}" if code else one for one, code in zip(signatures, codes, strict=True)]
+
+
+def code_of(metric: Metric) -> str:
+    """A hash of the module of a plugin's metric; that of NLGauge's own code is in every key anyway."""
+    module = type(metric).__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return "" if module.startswith("nlgauge.") or file is None else file_digest(file)
 
 
 def check_same(metrics: Sequence[Metric], before: Sequence[str]) -> None:
     """An error when a model or a file of a metric has changed meanwhile, or is another one where a worker runs."""
     for metric, expected in zip(metrics, before, strict=True):
-        if _names_files(expected) and (found := str(metric.signature)) != expected:
+        if _names_files(expected) and (found := signatures_of([metric])[0]) != expected:
             raise ModelError(
                 f"a model or a file of a metric changed while it was in use: it is now {found}; expected {expected}, "
                 "as when the run began; nothing of it was kept: run again"
@@ -55,7 +69,8 @@ def check_same(metrics: Sequence[Metric], before: Sequence[str]) -> None:
 
 def _names_files(signature: str) -> bool:
     """Whether an option is a model or a file with its hash; the file of a plugin is sent to workers as it was."""
-    return any("@" in value for value in Signature.parse(signature).options.values())
+    known = Signature.parse(signature)
+    return bool(known.facts) or any("@" in value for value in known.options.values())
 
 
 def merge(merged: BySystem, more: BySystem) -> None:
@@ -132,7 +147,10 @@ class CollectChunk:
                 ({}, 0) if table is None else (collect_table(table, self.metrics, self.grouped, self.bins), len(table))
             )
         about, before = self._digest(chunk), signatures_of(kept)
-        keys = {metric: Cache.key("values", about, signature) for metric, signature in zip(kept, before, strict=True)}
+        keys = {
+            metric: Cache.key("values", about, signature, code_of(metric))
+            for metric, signature in zip(kept, before, strict=True)
+        }
         rows = cache.get(cache.key("rows", about))
         held = {} if rows is None else {m: v for m in kept if (v := cache.get(keys[m])) is not None}
         if rows is not None and len(held) == len(self.metrics):

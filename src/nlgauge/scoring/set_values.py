@@ -26,7 +26,7 @@ from nlgauge.engine.workers import finished
 from nlgauge.errors import DataError
 from nlgauge.metrics.base import SetMetric
 from nlgauge.metrics.batch import Batch
-from nlgauge.scoring.collecting import check_same, signatures_of
+from nlgauge.scoring.collecting import check_same, described, signatures_of
 
 _SETS_AT_ONCE, _SETS_AT_ONCE_FOR_MODELS = 5000, 50
 
@@ -133,7 +133,7 @@ def _settings(measure: _Measure) -> dict[str, Any]:
     return {
         "NLGauge": __version__,
         "code": code_digest(),
-        "metrics": list(measure.signatures),
+        "metrics": described(measure.metrics, measure.signatures),
         "tables": [f"{table.name}: {len(table.sets)} sets, {_digest(table.sets)}" for table in measure.tables],
     }
 

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from nlgauge.arrays import Array
+from nlgauge.data.sources.polars_files import polars_input
 from nlgauge.engine.scratch import Scratch, current_scratch
 from nlgauge.errors import DataError, OutputError, argument
 from nlgauge.text.spilling import Spilling, stack
@@ -44,7 +45,8 @@ class Run:
         place = scratch.new_file().with_suffix(".parquet")
         rows = max(_FEWEST_ROWS, -(-len(self.keys) // _MOST_ROW_GROUPS))
         try:
-            pl.DataFrame(columns).write_parquet(place, compression="uncompressed", row_group_size=rows)
+            with place.open("wb") as file:
+                pl.DataFrame(columns).write_parquet(file, compression="uncompressed", row_group_size=rows)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise OutputError(
                 f"folder {place.parent}: cannot be written: {getattr(error, 'strerror', '') or error}; free some space "
@@ -64,7 +66,7 @@ class StoredRun:
         """Keys, marks and offsets of partitions first..last-1; other row groups are not read."""
         try:
             wanted = pl.col("partition").is_between(first, last - 1)
-            frame = pl.scan_parquet(self.file, glob=False).filter(wanted).collect()
+            frame = pl.scan_parquet(polars_input(str(self.file)), glob=False).filter(wanted).collect()
         except (OSError, pl.exceptions.PolarsError) as error:
             raise DataError(
                 f"cannot be read ({str(error).partition(chr(10))[0]}); expected n-grams that this run has written: "

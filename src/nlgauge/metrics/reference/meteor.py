@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import importlib.util
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
@@ -25,6 +27,7 @@ from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.ngram import TOKENIZER
 from nlgauge.metrics.reference.references import PooledReferenceMetric, ReferenceMetric
+from nlgauge.models.identity import file_digest
 from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
 
 _PROTOCOL = re.compile(r"[\r\n]+|\|{3,}")
@@ -50,6 +53,12 @@ class Meteor(PooledReferenceMetric):
     def prepare(self) -> None:
         """Refuse to begin without Java or the program."""
         find_program()
+
+    @property
+    def resources(self) -> Mapping[str, str]:
+        """The program with its data."""
+        jar = find_program()[1]
+        return {"program": _files_digest([jar, *sorted((jar.parent / "data").glob("*"))])}
 
     def counts(self, batch: Batch) -> Array:
         """The program's 23 counts of each item: lengths, matches of each kind, chunks."""
@@ -213,6 +222,15 @@ class MeteorNltk(ReferenceMetric):
         with _turns:
             _load_wordnet()
 
+    @property
+    def resources(self) -> Mapping[str, str]:
+        """NLTK and its WordNet."""
+        with _turns:
+            _, wordnet = _load_wordnet()
+        place = Path(getattr(wordnet.root, "path", "") or wordnet.root.zipfile.filename)
+        files = sorted(file for file in place.iterdir() if file.is_file()) if place.is_dir() else [place]
+        return {"nltk": version("nltk"), "wordnet": _files_digest(files)}
+
     def per_item(self, batch: Batch) -> Array:
         """The best of each item's references."""
         paired = batch.with_references
@@ -222,6 +240,11 @@ class MeteorNltk(ReferenceMetric):
             scorer, wordnet = _load_wordnet()
             found = [scorer(cut[a + 1 : b], cut[a], wordnet=wordnet) for a, b in pairwise(paired.sets.offsets)]
         return np.array(found, dtype=np.float64)
+
+
+def _files_digest(files: Iterable[Path]) -> str:
+    """The beginning of a hash of files, each of which is read once and remembered."""
+    return hashlib.sha256("".join(f"{file.name} {file_digest(file)}\n" for file in files).encode()).hexdigest()[:12]
 
 
 @lru_cache(maxsize=1)

@@ -153,7 +153,8 @@ class NgramModel(LanguageModel):
         frame = counts.to_frame().with_columns(symbols.extend_constant(None, sum(map(len, counts.keys[1:]))))
         file = folder / _counts_file(self.fingerprint)
         with atomic_path(file) as temporary:
-            frame.write_ipc(temporary, compression="zstd")
+            with temporary.open("wb") as stream:
+                frame.write_ipc(stream, compression="zstd")
             digest = file_checksum(temporary)
         card = _Card(
             format="nlgauge-ngram-1",

@@ -68,6 +68,10 @@ class Grammar(Configured, ABC):
     def facts(self) -> Mapping[str, Any]:
         """Everything that verdicts depend on, for the signature."""
 
+    def resources(self) -> str:
+        """What of this machine verdicts depend on beside that: they are kept under both."""
+        return ""
+
     def prepare(self) -> None:
         """Raise an error that says what to install or fetch if a resource is missing."""
         self.facts()
@@ -75,7 +79,7 @@ class Grammar(Configured, ABC):
     def verdicts(self, sentences: Sequence[str]) -> list[Judgement]:
         """One verdict per sentence; `unjudged` if a sentence cannot be judged, such as one that is too long."""
         written = [as_written(sentence) for sentence in sentences]
-        store = f"grammar-1-{digest(str(self.signature)).hex()}"
+        store = f"grammar-1-{digest(f'{self.signature} {self.resources()}').hex()}"
 
         def judged(texts: list[str]) -> list[bytes]:
             return [bytes([_JUDGEMENTS.index(verdict)]) for verdict in self.judge(texts)]
@@ -151,6 +155,12 @@ class LinkGrammar(Grammar):
         from nlgauge.perturb.resources.link_grammar import link_parser
 
         return {**dataclasses.asdict(self), "library": link_parser().version}
+
+    def resources(self) -> str:
+        """The version of the dictionary, which is a package of its own."""
+        from nlgauge.perturb.resources.link_grammar import link_parser
+
+        return link_parser().dictionary_version
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ class LinkParser:
         for name in _POINTERS:
             getattr(self._library, name).restype = ctypes.c_void_p
         self._library.linkgrammar_get_version.restype = ctypes.c_char_p
+        self._library.linkgrammar_get_dict_version.restype = ctypes.c_char_p
         self._library.lg_error_set_handler.restype = ctypes.c_void_p
         # Without a handler, messages are collected instead of printed; they are discarded after each sentence.
         self._library.lg_error_set_handler(None, None)
@@ -54,6 +55,12 @@ class LinkParser:
         """The version of the library, such as 5.12.0."""
         text: bytes = self._library.linkgrammar_get_version()
         return text.decode().rpartition("-")[2]
+
+    @property
+    def dictionary_version(self) -> str:
+        """The version of the English dictionary, such as 5.11.0."""
+        text: bytes = self._library.linkgrammar_get_dict_version(self._dictionary)
+        return text.decode()
 
     def links(self, sentence: str) -> bool:
         """Whether a sentence has a linkage that leaves out no word."""
