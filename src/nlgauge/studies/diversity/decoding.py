@@ -85,7 +85,8 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         rows: list[Row] = []
         points = []
         notes = notes_about(tasks, self.unit)
-        chosen, scales, draws = set(), set(), set()
+        chosen, scales = set(), set()
+        draws: set[str] = set()
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
             chosen.add(parameter)
@@ -109,8 +110,8 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
             notes += notes_on_rows(found, task, scaled, self)
             rows += found
             points += [_points(task, one, levels) for one in task.measured]
-        known = {"parameter": chosen, "scale": scales} | ({"draw": draws} if draws else {})
-        facts = {**facts_of(**known), **units_fact(tasks, self.unit)}
+        facts = facts_of(parameter=chosen, scale=scales) | (facts_of(draw=draws) if draws else {})
+        facts |= units_fact(tasks, self.unit)
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(

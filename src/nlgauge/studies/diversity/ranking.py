@@ -86,8 +86,10 @@ class RankingTest(Inference, ParameterOptions, Study):
                 message = f"{len(pairs.first)} pairs with different parameters; expected at least 3"
                 raise DataError(message, file=task.name)
             units = pairs.units(task, self.unit)
-            for names, name in ((chosen, parameter), (scales, used), (ways, pairs.way), (resampled, units.name)):
-                names.add(name)
+            chosen.add(parameter)
+            scales.add(used)
+            ways.add(pairs.way)
+            resampled.add(units.name)
             notes += _notes_on_pairs(self, task, pairs, units, len(found.first) - len(pairs.first))
             truth = pairs.differences(levels)
             scored = {one.label: (pairs.differences(one.values), one.signature) for one in task.measured}
