@@ -30,6 +30,7 @@ from nlgauge.studies.diversity.decoding import draw_subsets
 from nlgauge.studies.diversity.nuggets import draw_balanced
 from nlgauge.studies.registry import STUDIES as REGISTRY
 from nlgauge.studies.registry import create_study, study_names
+from tests import slow
 from tests.data.test_frames import Arrow
 from tests.engine.fixtures import Costly
 from tests.helpers import Outcome
@@ -207,6 +208,27 @@ def test_a_parameter_that_the_user_names_does_not_go_by_what_label_name_says() -
     named = frame.with_columns(label_name=pl.lit("temperature"), top_k=pl.col("mood") + 1)
     assert nlgauge.DecodingTest(columns=["score"], parameter="top_k").run(named).facts["scale"] == "log10"
     assert nlgauge.RankingTest(columns=["score"], parameter="mood").run(frame).facts["scale"] == "linear"
+
+
+def test_nuggets_are_neutral_in_the_metric_of_the_paper_where_texts_are_short() -> None:
+    """Short texts in one class more than in the other, as among prompts: the paper's distinct is what is neutral."""
+    rng = np.random.default_rng(3)
+    words = [WORDS[i] for i in range(16)]
+    labels = [i % 2 for i in range(800)]
+    sizes = [int(rng.integers(1, 5 if label else 8)) for label in labels]
+    made = [[" ".join(rng.choice(words, size)) for _ in range(4)] for size in sizes]
+    study = nlgauge.Nuggets().run(nlgauge.ResponseSets.of(made, columns={"label": labels}))
+    kept = study.tables["kept"]
+
+    def as_printed(responses: list[str]) -> float:
+        pooled = [slow.pooled([text.split() for text in responses], n) for n in range(1, 6)]
+        return sum(len(set(grams)) / len(grams) for grams in pooled if grams) / 5
+
+    before = spearmanr([as_printed(responses) for responses in made], labels).statistic
+    after = spearmanr([as_printed(responses) for responses in kept["responses"]], kept["label"]).statistic
+    assert before < -0.3
+    assert abs(after) < 0.03
+    assert "absent:zero" in study.rows[0]["signature"]
 
 
 @given(st.lists(st.integers(0, 4), min_size=3, max_size=30), st.integers(0, 5), st.data())
