@@ -170,7 +170,7 @@ def templates() -> dict[str, bytes]:
         "higher_is": "more diverse",
         "level": "set",
         "aspect": "form",
-        "signature": "distinct|n:1-5|over:set|tok:space-nodot|case:keep|variant:paper|v:0.1.0|#|ci:0.95|by:hall-t",
+        "signature": "distinct|n:1-5|over:set|tok:space-nodot|case:keep|absent:zero|v:0.1.0|#|ci:0.95|by:hall-t",
         "sizes": {"3": 4},
     }
     keys = {"id": ["a", "b", "c", "d"], "context": ["1f", "2f", "3f", "4f"], "run": None}

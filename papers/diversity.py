@@ -16,7 +16,7 @@ OUT = DOCS / "diversity.md"
 RESULTS = DOCS / "diversity.json"
 PRINTED: dict[str, Any] = printed()["diversity"]
 COLUMNS: dict[str, str] = PRINTED["metrics"]
-FROM_TEXT = {"distinct-n": "distinct:variant=reference", "cos-sim": "cos-sim:variant=reference"}
+FROM_TEXT = {"distinct-n": "distinct", "cos-sim": "cos-sim:variant=reference"}
 OURS = (
     "distinct", "ead:over=set", "cos-sim", "self-bleu", "entropy", "compression", "vendi", "sent-sim", "content",
     "kmeans-inertia", "volume", "bertscore-div",
@@ -35,8 +35,9 @@ How to redo each table and figure that the released data allows, what comes out,
 con-test dec-test mcdiv mcdiv-nuggets` whether it is the same). A number in **bold** differs from the printed one,
 which stands in brackets beside it. Written by `make papers`.
 
-"Columns" are the metric values that the authors released; "from text" is computed here from the responses
-(`variant=reference`, and rounded to three decimals before correlating, as the released code does: `--decimals 3`).
+"Columns" are the metric values that the authors released; "from text" is computed here from the responses: `distinct`
+as it is by default (`absent=zero`), `cos-sim` with `variant=reference`, both rounded to three decimals before
+correlating, as the released code does (`--decimals 3`).
 The tasks storyGen and respGen are `story` and `resp`; the data of promptGen, of top-p and top-k sweeps (other columns
 of Tables 2 to 10), of aspHDS, simHDS and of the ranking experiment (Table 5) was not at hand.
 """
@@ -52,9 +53,13 @@ CLOSING = """## What differs, and why
 - Tables 2, 6, 7: rho over all sets agrees in every digit. Means and standard deviations of 100 random subsets are
   random themselves: a mean has a standard error of a tenth of the printed deviation, a deviation one of about 7 %.
   Bold ones are within three such errors of the print (a test checks this). "2 random sets per temperature" (section
-  6.3) is what `--draw even` does, and gives all five printed deviations of respGen; 200 of the sets at random
-  (`--draw simple`) have larger deviations (up to .015 where .01 is printed). Temperatures were rounded by the
-  authors: 101 and 102 different ones.
+  6.3) is what `--draw even` does, which is the default for a sweep, and gives all five printed deviations of respGen;
+  200 of the sets at random (`--draw simple`) have larger deviations (up to .015 where .01 is printed). Temperatures
+  were rounded by the authors: 101 and 102 different ones, 9 or 10 sets each.
+- distinct-n of a set without an n-gram of some order (all responses are too short) counts that order as 0
+  (`absent=zero`): section 6.2 averages over n = 1 to 5, so that every order weighs a fifth, and the released columns
+  agree with nothing else on such sets. The files here have few of them, sets of completions of a few words have many:
+  there `absent=omit` is another metric.
 - OCA is one-directional, as defined; `--directions both` is what the released code does.
 - The values in the columns were rounded to three decimals, which moves rho by at most .001 and OCA by one or two
   sets.
@@ -235,7 +240,9 @@ def _ranking_part(run: Run) -> str:
     return (
         f"## Ranking test (the kind of Table 5, on other pairs)\n\n{run.shown}\n\n{table(header, rows)}\n\n"
         f"The pairs of Table 5 were not released: two sets for one context. Here sets of different contexts are "
-        f"paired, so the context adds noise and numbers are lower than the printed ones.\n\n{run.notes}\n"
+        f"paired, so the context adds noise and numbers are lower than the printed ones. Every pair enters in both "
+        f"orders: the paper does not say which set is subtracted from which, and with one order per pair rho depends "
+        f"on it.\n\n{run.notes}\n"
     )
 
 

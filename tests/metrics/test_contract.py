@@ -44,7 +44,7 @@ VARIANTS = [
     "sts-div:model=cross-encoder",
     "bertscore-div:layer=2",
     "content:lm=smollm2",
-    "distinct:variant=reference",
+    "distinct:absent=omit",
     "distinct:over=corpus",
     "distinct:over=corpus,count=hll-12",
     "distinct:n=1+3,case=lower,tok=word",

@@ -29,7 +29,7 @@ from nlgauge.metrics.diversity.ngram import (
 )
 from nlgauge.metrics.diversity.overlap import CosineSimilarity
 from nlgauge.metrics.diversity.reduction import PairReduction, jaccard, register_similarity
-from nlgauge.metrics.registry import BUNDLES
+from nlgauge.metrics.registry import BUNDLES, create_metric
 from nlgauge.metrics.score import Direction
 from nlgauge.text.tokens import Tokenizer
 from tests import slow
@@ -41,9 +41,26 @@ def value(spec: str, *sets: list[str]) -> float:
     return nlgauge.score(list(sets), [spec])[0].value
 
 
-def test_yes_no_maybe_scores_a_fifth_in_the_released_code_and_one_in_the_paper() -> None:
-    assert value("distinct:variant=reference", ["yes", "no", "maybe"]) == pytest.approx(0.20)
-    assert value("distinct", ["yes", "no", "maybe"]) == 1.0
+def test_yes_no_maybe_scores_a_fifth_as_in_paper_1_and_one_where_absent_orders_are_omitted() -> None:
+    assert value("distinct", ["yes", "no", "maybe"]) == pytest.approx(0.20)
+    assert value("distinct:absent=omit", ["yes", "no", "maybe"]) == 1.0
+
+
+def test_every_order_of_distinct_weighs_a_fifth_in_every_set_as_section_6_2_says() -> None:
+    for longest in range(1, 8):
+        made = [" ".join(f"w{i}-{j}" for j in range(longest)) for i in range(3)]
+        orders = [value(f"distinct:n={n}", made) for n in range(1, min(longest, 5) + 1)]
+        assert orders == [1.0] * min(longest, 5)
+        assert value("distinct", made) == pytest.approx(sum(orders) / 5)
+        assert value("distinct:absent=omit", made) == 1.0
+
+
+def test_the_signature_of_distinct_says_what_an_absent_order_adds() -> None:
+    assert "absent:zero" in str(create_metric("distinct").signature)
+    assert "absent:omit" in str(create_metric("distinct:absent=omit").signature)
+    assert "absent" not in str(create_metric("distinct:n=2").signature)
+    with pytest.raises(UnknownName, match="variant"):
+        create_metric("distinct:variant=paper")
 
 
 def test_three_times_ok_is_not_quite_similar_in_the_released_code_and_identical_in_the_paper() -> None:
@@ -62,9 +79,9 @@ def test_sets_of_empty_texts_are_least_diverse() -> None:
 def test_distinct_is_unique_over_total(responses: list[str]) -> None:
     tokens = [slow.nodot(text) for text in responses]
     parts = [len(set(grams)) / len(grams) if (grams := slow.pooled(tokens, n)) else math.nan for n in range(1, 6)]
-    assert Distinct(variant="reference").score([responses]).value == pytest.approx(np.nan_to_num(parts).mean())
+    assert Distinct().score([responses]).value == pytest.approx(np.nan_to_num(parts).mean())
     expected = 0.0 if np.isnan(parts).all() else np.nanmean(parts)
-    assert Distinct().score([responses]).value == pytest.approx(expected)
+    assert Distinct(absent="omit").score([responses]).value == pytest.approx(expected)
 
 
 @given(texts)
@@ -80,8 +97,9 @@ def test_cos_sim_is_the_reduction_of_the_cosine(responses: list[str]) -> None:
 def test_corpus_distinct_pools_all_sets(sets: list[list[str]]) -> None:
     tokens = [slow.nodot(text) for responses in sets for text in responses]
     parts = [len(set(g)) / len(g) for n in range(1, 6) if (g := slow.pooled(tokens, n))]
-    found = Distinct(over="corpus").score(sets).value
-    assert found == pytest.approx(np.mean(parts) if parts else 0.0)
+    assert Distinct(over="corpus").score(sets).value == pytest.approx(sum(parts) / 5)
+    omitted = Distinct(over="corpus", absent="omit").score(sets).value
+    assert omitted == pytest.approx(np.mean(parts) if parts else 0.0)
 
 
 def test_type_token_ratio_is_a_plain_count() -> None:

@@ -25,7 +25,7 @@ def test_distinct_and_cos_sim_equal_the_authors_columns_in_every_file(research_d
     files = sorted((research_data / "diversity_eval").rglob("*.csv"))
     assert {file.stem for file in files} == set(SIZES)
     for file in files:
-        scores = nlgauge.score(str(file), ["distinct:variant=reference", "cos-sim:variant=reference"])
+        scores = nlgauge.score(str(file), ["distinct", "cos-sim:variant=reference"])
         authors = read_sets(str(file)).frame
         assert [score.n for score in scores] == [SIZES[file.stem]] * 2
         for score, column in zip(scores, ("distinct_ngrams", "cosine_similarity"), strict=True):
@@ -33,3 +33,24 @@ def test_distinct_and_cos_sim_equal_the_authors_columns_in_every_file(research_d
             gap = (score.per_item["value"] - authors[f"metric_averaged_{column}"]).abs().max()
             assert gap is not None
             assert float(gap) <= ROUNDING  # type: ignore[arg-type]
+
+
+def test_the_authors_columns_count_an_order_without_ngrams_as_0(research_data: Path) -> None:
+    """Sets whose responses are all shorter than five words: there the two readings of distinct differ."""
+    seen = 0
+    for file in sorted((research_data / "diversity_eval").rglob("*.csv")):
+        zero, omit = nlgauge.score(str(file), ["distinct", "distinct:absent=omit"])
+        assert zero.per_item is not None
+        assert omit.per_item is not None
+        authors = read_sets(str(file)).frame["metric_averaged_distinct_ngrams"]
+        short = zero.per_item["value"] != omit.per_item["value"]
+        for counted, omitted, column in zip(
+            zero.per_item["value"].filter(short),
+            omit.per_item["value"].filter(short),
+            authors.filter(short),
+            strict=True,
+        ):
+            assert abs(counted - column) <= ROUNDING
+            assert abs(omitted - column) > 10 * ROUNDING
+            seen += 1
+    assert seen > 20

@@ -30,6 +30,7 @@ from nlgauge.studies.diversity.decoding import draw_subsets
 from nlgauge.studies.diversity.nuggets import draw_balanced
 from nlgauge.studies.registry import STUDIES as REGISTRY
 from nlgauge.studies.registry import create_study, study_names
+from tests import slow
 from tests.data.test_frames import Arrow
 from tests.engine.fixtures import Costly
 from tests.helpers import Outcome
@@ -178,6 +179,68 @@ def test_top_k_goes_by_its_logarithm() -> None:
         nlgauge.DecodingTest(metrics=["distinct"]).run(zero)
 
 
+def unbalanced(count: int = 600, seed: int = 0) -> pl.DataFrame:
+    """Most sets have 0, which the score follows; the rare other values fall with it."""
+    rng = np.random.default_rng(seed)
+    rare = count // 4
+    level = np.concatenate([np.zeros(count - rare), rng.integers(1, 11, rare) / 10])
+    score = np.where(level == 0, rng.normal(-1, 1, count), 2 - 3 * level + rng.normal(0, 0.1, count))
+    return pl.DataFrame({"id": [f"{i:03}" for i in range(count)], "mood": level, "score": score})
+
+
+def test_subsets_are_drawn_evenly_from_a_sweep_only() -> None:
+    study = nlgauge.DecodingTest(columns=["score"], parameter="mood").run(unbalanced())
+    row = study.rows[0]
+    assert row["spearman"] == pytest.approx(row["spearman_all"], abs=3 * row["spearman_sd"] / 10)
+    assert row["spearman_all"] > 0.3
+    assert study.facts["draw"] == "simple"
+    assert any(
+        "subsets of 200 sets are simple random draws: the 11 values of mood have" in note for note in study.notes
+    )
+    even = nlgauge.DecodingTest(columns=["score"], parameter="mood", draw="even").run(unbalanced())
+    assert even.rows[0]["spearman"] < 0.1 < even.rows[0]["spearman_all"] == row["spearman_all"]
+    assert even.facts["draw"] == "even"
+    assert any("rare values weigh more in subsets" in note for note in even.notes)
+    sweep = unbalanced().with_columns(mood=pl.Series([i % 50 / 10 for i in range(600)]))[5:]
+    study = nlgauge.DecodingTest(columns=["score"], parameter="mood").run(sweep)
+    assert study.facts["draw"] == "even"
+    assert "the 50 values of mood have 11 to 12 sets each" in " ".join(study.notes)
+    few = nlgauge.DecodingTest(columns=["score"], parameter="mood").run(unbalanced(300))
+    assert "draw" not in few.facts
+    assert few.notes == ()
+
+
+def test_a_parameter_that_the_user_names_does_not_go_by_what_label_name_says() -> None:
+    frame = unbalanced(100).with_columns(label_name=pl.lit("top_k"), label_value=pl.col("mood") + 1, k=pl.col("mood"))
+    study = nlgauge.DecodingTest(columns=["score"], parameter="mood").run(frame)
+    assert (study.facts["parameter"], study.facts["scale"]) == ("mood", "linear")
+    assert nlgauge.DecodingTest(columns=["score"]).run(frame).facts["scale"] == "log10"
+    named = frame.with_columns(label_name=pl.lit("temperature"), top_k=pl.col("mood") + 1)
+    assert nlgauge.DecodingTest(columns=["score"], parameter="top_k").run(named).facts["scale"] == "log10"
+    assert nlgauge.RankingTest(columns=["score"], parameter="mood").run(frame).facts["scale"] == "linear"
+
+
+def test_nuggets_are_neutral_in_the_metric_of_the_paper_where_texts_are_short() -> None:
+    """Short texts in one class more than in the other, as among prompts: the paper's distinct is what is neutral."""
+    rng = np.random.default_rng(3)
+    words = [WORDS[i] for i in range(16)]
+    labels = [i % 2 for i in range(800)]
+    sizes = [int(rng.integers(1, 5 if label else 8)) for label in labels]
+    made = [[" ".join(rng.choice(words, size)) for _ in range(4)] for size in sizes]
+    study = nlgauge.Nuggets().run(nlgauge.ResponseSets.of(made, columns={"label": labels}))
+    kept = study.tables["kept"]
+
+    def as_printed(responses: list[str]) -> float:
+        pooled = [slow.pooled([text.split() for text in responses], n) for n in range(1, 6)]
+        return sum(len(set(grams)) / len(grams) for grams in pooled if grams) / 5
+
+    before = spearmanr([as_printed(responses) for responses in made], labels).statistic
+    after = spearmanr([as_printed(responses) for responses in kept["responses"]], kept["label"]).statistic
+    assert before < -0.3
+    assert abs(after) < 0.03
+    assert "absent:zero" in study.rows[0]["signature"]
+
+
 @given(st.lists(st.integers(0, 4), min_size=3, max_size=30), st.integers(0, 5), st.data())
 @settings(max_examples=60)
 def test_even_subsets_take_as_many_of_each_level_as_of_any_other(levels: list[int], seed: int, data: Any) -> None:
@@ -237,6 +300,104 @@ def test_people_who_compare_two_sets_are_a_metric_of_the_ranking_test() -> None:
     human = study.row("rnkHDS")
     assert (human["n"], human["ties"], human["accuracy"]) == (3, 1, pytest.approx(2 / 3))
     assert study.row("score")["accuracy"] == 1.0
+
+
+def pairs_of_sets(count: int, seed: int, slope: float = 1.0) -> tuple[pl.DataFrame, list[tuple[str, str]]]:
+    """Pairs of sets with a parameter and a score that follows it with noise, and the ids of each pair."""
+    rng = np.random.default_rng(seed)
+    levels = rng.uniform(0.2, 1.2, (count, 2))
+    scores = slope * levels + rng.normal(0, 0.35, levels.shape)
+    ids = [(f"{i:03}a", f"{i:03}b") for i in range(count)]
+    columns = {"id": [id for both in ids for id in both], "temperature": levels.ravel(), "score": scores.ravel()}
+    return pl.DataFrame(columns), ids
+
+
+def compared(pairs: list[tuple[str, str]], answers: list[float]) -> Ratings:
+    rows = [(f"{one}>{other}", "r", "rnk", value) for (one, other), value in zip(pairs, answers, strict=True)]
+    return Ratings(pl.DataFrame(rows, schema=["item", "rater", "question", "value"], orient="row"))
+
+
+def test_a_ranking_does_not_depend_on_which_set_of_a_pair_is_written_first() -> None:
+    frame, ids = pairs_of_sets(62, seed=3)
+    levels, scores = (dict(zip(frame["id"], frame[column], strict=True)) for column in ("temperature", "score"))
+    found = []
+    for high_first in (None, True, False):
+        written = [
+            (one, other) if high_first is None or (levels[one] > levels[other]) == high_first else (other, one)
+            for one, other in ids
+        ]
+        answers = [float(np.sign(round(5 * (scores[one] - scores[other])))) for one, other in written]
+        study = nlgauge.RankingTest(columns=["score"], comparisons=compared(written, answers)).run(frame)
+        found.append(list(study.rows))
+        assert not any("tell any two sets" in note for note in study.notes)
+    assert found[0] == found[1] == found[2]
+    differences = np.array([[levels[a] - levels[b], scores[a] - scores[b]] for a, b in ids])
+    rho = spearmanr(*np.concatenate([differences, -differences]).T).statistic
+    assert found[0][0]["spearman"] == pytest.approx(rho)
+    rng = np.random.default_rng(0)
+    drawn = [spearmanr(*(differences * rng.choice([-1, 1], (62, 1))).T).statistic for _ in range(300)]
+    assert np.mean(drawn) == pytest.approx(rho, abs=0.02), "what random orders, as the paper's, come to"
+
+
+def test_a_ranking_of_two_values_of_the_parameter_has_a_correlation() -> None:
+    frame, ids = pairs_of_sets(40, seed=1)
+    two = frame.with_columns(temperature=pl.Series([1.2, 0.2] * 40), score=pl.Series([2.0, 1.0] * 40))
+    study = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 40)).run(two)
+    assert [(row["spearman"], row["accuracy"]) for row in study.rows] == [(1.0, 1.0)] * 2
+    same = two.with_columns(score=pl.lit(1.0))
+    study = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 40)).run(same)
+    assert (study.row("score")["spearman"], study.row("score")["ties"]) == (None, 40)
+    assert study.notes == ("score does not tell any two sets of the data apart: no correlation",)
+
+
+def test_answers_to_both_orders_of_a_pair_are_answers_to_one_pair_and_equal_parameters_have_no_order() -> None:
+    frame, ids = pairs_of_sets(10, seed=2)
+    turned = [(other, one) for one, other in ids]
+    once = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 10)).run(frame)
+    twice = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids + turned, [1.0] * 10 + [-1.0] * 10)).run(
+        frame
+    )
+    assert [{**row, "signature": ""} for row in twice.rows] == [{**row, "signature": ""} for row in once.rows]
+    torn = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids + turned, [1.0] * 20)).run(frame)
+    assert (torn.row("rnkHDS")["n"], torn.row("rnkHDS")["ties"], torn.row("rnkHDS")["accuracy"]) == (10, 10, 0.0)
+    equal = frame.with_columns(
+        temperature=pl.when(pl.col("id").str.starts_with("000")).then(0.5).otherwise("temperature")
+    )
+    study = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 10)).run(equal)
+    assert study.row("score")["n"] == 9
+    assert "1 pairs have one value of the parameter on both sides; they are left out" in study.notes
+
+
+def test_intervals_of_a_ranking_draw_a_pair_as_a_whole_and_say_what_they_draw() -> None:
+    truth = pairs_of_sets(4000, seed=0)
+    rho = nlgauge.RankingTest(columns=["score"], comparisons=compared(truth[1], [1.0] * 4000), resamples=100).run(
+        truth[0]
+    )
+    wanted, covered = rho.row("score")["spearman"], 0
+    for seed in range(1, 101):
+        frame, ids = pairs_of_sets(40, seed)
+        study = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 40), resamples=200).run(frame)
+        low, high = study.row("score")["spearman_ci"]
+        covered += low < wanted < high
+        assert study.facts["unit"] == "pair"
+    assert covered >= 89  # 95 % less three errors; orders drawn as if they were two pairs cover 85
+    contexts = [f"c{i // 4}" for i in range(80)]
+    shared = frame.with_columns(context=pl.Series(contexts))
+    study = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 40)).run(shared)
+    assert (study.facts["unit"], study.facts["paired"]) == ("context", "as asked")
+    assert "pairs share contexts: 20 contexts are resampled, not 40 pairs" in study.notes
+    alone = nlgauge.RankingTest(columns=["score"], comparisons=compared(ids, [1.0] * 40), unit="set").run(shared)
+    assert alone.facts["unit"] == "pair"
+    (first, _), (second, other) = ids[:2]
+    chained = nlgauge.RankingTest(columns=["score"], comparisons=compared([*ids, (first, second)], [1.0] * 41)).run(
+        frame
+    )
+    assert chained.facts["unit"] == "linked-pairs"
+    assert "pairs share sets or contexts: 39 groups of linked pairs are resampled, not 41 pairs" in chained.notes
+    star = [(first, two) for one, two in ids] + [(first, other)]
+    study = nlgauge.RankingTest(columns=["score"], comparisons=compared(star[:40], [1.0] * 40)).run(frame)
+    assert study.row("score")["spearman_ci"] is study.row("score")["accuracy_ci"] is None
+    assert any("so that there is no interval" in note for note in study.notes)
 
 
 def rating_table(rows: list[tuple[str, str, str, float]], pairs: list[str] | None = None) -> Ratings:

@@ -17,7 +17,7 @@ from nlgauge.studies.base import Result
 
 DIVERSITY: dict[str, Any] = printed()["diversity"]
 FROM_TEXT = {
-    "distinct-n": "distinct:variant=reference",
+    "distinct-n": "distinct",
     "cos-sim": "cos-sim:variant=reference",
 }
 # Where the released data gives another digit than the print (rho, OCA); everything else must agree.

@@ -59,7 +59,7 @@ def score(
     intervals. Several systems are measured at a common size (`size`). Further options are those of `Reading`,
     `Inference`, `Sizing`, `Machine` and `Running`.
 
-    >>> score([["yes", "no", "maybe"]], ["distinct:variant=reference"])[0].value
+    >>> score([["yes", "no", "maybe"]], ["distinct"])[0].value
     0.2
     """
     reading, inference, sizing, machine, running = spread(

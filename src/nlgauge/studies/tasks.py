@@ -36,7 +36,7 @@ __all__ = ["task_names"]  # used from here by studies that are functions
 
 DEFAULT_METRICS = ("distinct", "cos-sim")
 FEWEST_SETS = 3
-_FEW_GROUPS = 20
+FEW_GROUPS = 20
 _MEAN, _SPREAD = "_mean", ("_std", "_sd")
 
 
@@ -372,7 +372,7 @@ def notes_about(tasks: Sequence[Task], unit: Unit = "set") -> list[str]:
     for task in tasks:
         if (groups := task.units(unit).of) is not None:
             count = len(np.unique(groups))
-            rough = "; so few that intervals and tests are rough" if count < _FEW_GROUPS else ""
+            rough = "; so few that intervals and tests are rough" if count < FEW_GROUPS else ""
             notes.append(
                 f"sets{task.where} share contexts: {count} contexts are resampled, not {len(task)} sets{rough}"
             )

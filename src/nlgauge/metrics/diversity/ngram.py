@@ -226,8 +226,11 @@ def _ratio(count: Array, base: Array, nothing: float = math.nan) -> Array:
 class Distinct(NgramRatio):
     """Distinct-n: different n-grams divided by all n-grams, pooled over a set, averaged over the orders.
 
-    `variant=paper` averages the orders that occur; a set without any token scores 0. `variant=reference` follows the
-    code released with paper 1: an order without n-grams counts as 0, so {yes, no, maybe} scores 0.20 for n = 1-5.
+    Paper 1 averages over n = 1-5 (section 6.2), so that each order weighs a fifth in every set. Where all texts of a
+    set are shorter than n, it has no n-gram, and `absent` says what that order adds. `zero` is the metric of paper 1,
+    in its released code and its tables: {yes, no, maybe} scores 0.20, and sets of texts below 5 words score lower for
+    being short. `omit` averages the orders that the set has: {yes, no, maybe} scores 1. A set without any token scores
+    0; of a single order (`n=2`), a set that lacks it has no value.
     """
 
     name: ClassVar[str] = "distinct"
@@ -235,12 +238,18 @@ class Distinct(NgramRatio):
     paper: ClassVar[str] = "Li et al. 2016; Tevet & Berant 2021, sections 2 and 6.2"
 
     tok: str = option("space-nodot", TOKENIZER)
-    variant: Literal["paper", "reference"] = option("paper", "As the paper says, or as the code released with it does.")
+    absent: Literal["zero", "omit"] = option(
+        "zero", "An order of which a set has no n-gram: counts as 0 (paper 1), or is left out of the mean."
+    )
+
+    def relevant_options(self) -> Mapping[str, Any]:
+        """All options but `absent` where there is no mean over orders."""
+        return {key: value for key, value in super().relevant_options().items() if key != "absent" or len(self.n) > 1}
 
     def of_counts(self, different: Array, total: Array, n: int) -> Array:
         """Share of n-grams that differ."""
-        nothing = 0.0 if self.variant == "reference" or n == 1 else math.nan
-        return _ratio(different, total, nothing)
+        counts = n == 1 or (self.absent == "zero" and len(self.n) > 1)
+        return _ratio(different, total, 0.0 if counts else math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)

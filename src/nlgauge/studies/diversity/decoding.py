@@ -21,8 +21,9 @@ from nlgauge.studies.sentences import best_metrics
 from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, tasks_of, units_fact
 
 SUBSET = 200
+LABEL_VALUE = "label_value"
 Scale = Literal["auto", "linear", "log10"]
-Draw = Literal["even", "simple"]
+Draw = Literal["auto", "even", "simple"]
 KINDS: tuple[Literal["spearman"], Literal["pearson"]] = ("spearman", "pearson")
 _TREND_STEPS = 20
 
@@ -41,10 +42,12 @@ class ParameterOptions(MetricOptions):
 class DecodingTest(MetricTests, ParameterOptions, Study):
     """Decoding test: does a metric follow a parameter of the generator, or any other column?
 
-    `repeats` times, `subset` sets are drawn without replacement, evenly over the values of the parameter as in the
-    paper (two sets per temperature); `spearman` and `pearson` are means over the subsets and `spearman_sd` is the
-    standard deviation. `spearman_all` is over all sets, with its interval. Sets that share a context are not
-    independent: intervals and tests resample contexts.
+    `repeats` times, `subset` sets are drawn without replacement; `spearman` and `pearson` are means over the subsets
+    and `spearman_sd` is the standard deviation. `spearman_all` is over all sets, with its interval. Where every value
+    of the parameter has as many sets as any other, give or take one, as in a sweep, subsets are drawn evenly over the
+    values (the paper's two sets per temperature). Any other parameter gets simple draws: even ones would give rare
+    values more weight than they have in the data. Sets that share a context are not independent: intervals and tests
+    resample contexts.
     """
 
     name: ClassVar[str] = "decoding"
@@ -66,7 +69,10 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         None, "Sets in each random subset; 0: all sets once. Default: 200 where there are 400 or more.", metavar="N"
     )
     repeats: int = option(100, "Random subsets.", metavar="N")
-    draw: Draw = option("even", "Subsets: evenly over the parameter (paper), or simply random.")
+    draw: Draw = option(
+        "auto",
+        "Subsets: evenly over the parameter (paper), or simply random; auto: evenly if its values have equal numbers.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +86,7 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         points = []
         notes = notes_about(tasks, self.unit)
         chosen, scales = set(), set()
+        draws: set[str] = set()
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
             chosen.add(parameter)
@@ -95,14 +102,21 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
                     f"{argument('subset', size)}, and {task.name or 'the data'} has {len(task)} sets; choose fewer"
                 )
             order, groups = canonical_order(task, scaled), task.units(self.unit).of
-            found = [self._row(task, one, scaled, groups, order, size) for one in task.measured]
+            draw = _draw_of(levels) if self.draw == "auto" else self.draw
+            if size:
+                draws.add(draw)
+                notes.append(_note_on_draws(task, parameter, levels, size, draw))
+            found = [self._row(task, one, scaled, groups, order, size, draw) for one in task.measured]
             notes += notes_on_rows(found, task, scaled, self)
             rows += found
             points += [_points(task, one, levels) for one in task.measured]
-        facts = {**facts_of(parameter=chosen, scale=scales), **units_fact(tasks, self.unit)}
+        facts = facts_of(parameter=chosen, scale=scales) | (facts_of(draw=draws) if draws else {})
+        facts |= units_fact(tasks, self.unit)
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
-    def _row(self, task: Task, one: Measured, levels: Array, groups: Array | None, order: Array, size: int) -> Row:
+    def _row(
+        self, task: Task, one: Measured, levels: Array, groups: Array | None, order: Array, size: int, draw: Draw
+    ) -> Row:
         defined = order[one.defined[order]]
         values, truth = one.values[defined], levels[defined]
         row: Row = {"task": task.name, "metric": one.label, "n": len(values), "signature": one.signature}
@@ -119,7 +133,7 @@ class DecodingTest(MetricTests, ParameterOptions, Study):
         row |= {"spearman": rho, "pearson": r, "spearman_all": rho, "spearman_ci": interval}
         if size:
             row |= {"subset": size, "subsets": self.repeats}
-            drawn = draw_subsets(truth, size, self.repeats, self.draw, self.seed)
+            drawn = draw_subsets(truth, size, self.repeats, draw, self.seed)
             for kind in KINDS:
                 found = np.array([correlation(values[rows], truth[rows], kind) for rows in drawn])
                 row |= {kind: float(np.nanmean(found)), f"{kind}_sd": float(np.nanstd(found, ddof=1))}
@@ -162,8 +176,9 @@ def _trend(points: pl.DataFrame) -> list[dict[str, float]]:
 
 
 def scaled_levels(task: Task, column: str, levels: Array, scale: Scale) -> tuple[Array, str]:
-    """The parameter on its scale, and which scale that is."""
-    named = set(task.frame["label_name"].to_list()) if "label_name" in task.frame.columns else {column}
+    """The parameter on its scale, and which scale that is; `label_name` says what the column `label_value` holds."""
+    told = column == LABEL_VALUE and "label_name" in task.frame.columns
+    named = set(task.frame["label_name"].to_list()) if told else {column}
     used = "log10" if scale == "log10" or (scale == "auto" and named <= {"top_k", "topk", "k"}) else "linear"
     if used == "linear":
         return levels, used
@@ -178,6 +193,30 @@ def canonical_order(task: Task, levels: Array) -> Array:
     frame = pl.DataFrame({"level": levels, "id": task.ids, "context": task.contexts}).with_row_index("row")
     order: Array = frame.sort("level", "id", "context", "row")["row"].to_numpy().astype(np.int64)
     return order
+
+
+def _draw_of(levels: Array) -> Draw:
+    """Even draws from a sweep, whose values have equal numbers of sets (some may have lost one); else simple ones."""
+    return "even" if np.ptp(_counts(levels)) <= 1 else "simple"
+
+
+def _counts(levels: Array) -> Array:
+    counts: Array = np.unique(levels, return_counts=True)[1]
+    return counts
+
+
+def _note_on_draws(task: Task, parameter: str, levels: Array, size: int, draw: Draw) -> str:
+    """How subsets were drawn, and what that means where values have unequal numbers of sets."""
+    counts = _counts(levels)
+    least, most = counts.min(), counts.max()
+    of_each = f"{least}" if least == most else f"{least} to {most}"
+    values = f"{len(counts)} values of {parameter} have {of_each} sets each"
+    if draw == "simple":
+        return f"subsets of {size} sets{task.where} are simple random draws: the {values}"
+    drawn = f"subsets of {size} sets{task.where} are drawn evenly over {parameter}: the {values}"
+    if most - least > 1:
+        drawn += "; rare values weigh more in subsets than in the data, so rho of subsets is not rho of all sets"
+    return drawn
 
 
 def draw_subsets(levels: Array, size: int, repeats: int, draw: Draw, seed: int) -> Array:

@@ -31,7 +31,8 @@ class Nuggets(Inference, TaskOptions, Study):
 
     Sets are sorted by a metric of form and cut into groups of `group_size`; from each group as many sets of one class
     are drawn as of the other. The classes of the result are balanced, and the metric's correlation with them is near
-    zero: `spearman_before` is over all sets, `spearman` over the kept ones.
+    zero: `spearman_before` is over all sets, `spearman` over the kept ones. By default that metric is `distinct` as in
+    the paper (`absent=zero`); where texts are short, sets that are neutral in it are not so in `distinct:absent=omit`.
     """
 
     name: ClassVar[str] = "nuggets"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from nlgauge.data.tables import Ratings
 from nlgauge.drawing import PALETTE, alt, inline
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import correlation
-from nlgauge.stats.inference import Inference
+from nlgauge.stats.inference import Inference, Unit
 from nlgauge.stats.means import mean_interval
 from nlgauge.stats.units import Units, numbered
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, facts_of, pair, with_interval
@@ -24,7 +25,7 @@ from nlgauge.studies.diversity.decoding import ParameterOptions, canonical_order
 from nlgauge.studies.panels import panel, points_frame, points_of, side_by_side
 from nlgauge.studies.rows import correlation_interval
 from nlgauge.studies.sentences import best_metrics
-from nlgauge.studies.tasks import Task, notes_about, ratings_in, tasks_of, units_fact
+from nlgauge.studies.tasks import FEW_GROUPS, Task, notes_about, ratings_in, tasks_of
 
 PAIRS_AT_MOST = 10_000
 
@@ -35,10 +36,15 @@ class RankingTest(Inference, ParameterOptions, Study):
 
     Sets that share a context (or another column, `pair_by`) are paired with each other; where there are more than
     `pairs` such pairs, so many are drawn. When no two sets share one, sets are paired at random, each at most once.
-    Pairs of one context are not independent, so intervals resample contexts (`unit=set`: pairs, as if they were).
     `comparisons` are people's answers (rnkHDS): ratings whose item is "FIRST>SECOND", two ids, and whose value is above
-    0 when the first set is the more diverse one; exactly those pairs are then tested. `spearman` is of differences,
-    `accuracy` the share of pairs whose order the metric gets right.
+    0 when the first set is the more diverse one; exactly those pairs are then tested, and answers to a pair in either
+    order are answers to one pair. A pair with the same value of the parameter on both sides has no right answer.
+
+    `spearman` is of differences of the metric with differences of the parameter. The paper does not say which set of a
+    pair is subtracted from which, and rho of one order per pair depends on it. So each pair enters in both orders: rho
+    is the same whichever set is written first, and is what random orders come to with many pairs. `accuracy` is the
+    share of pairs whose order the metric gets right. A pair is drawn as a whole by the intervals, together with all
+    pairs that share a set or a context with it (`unit=set`: each pair by itself).
     """
 
     name: ClassVar[str] = "ranking"
@@ -69,66 +75,63 @@ class RankingTest(Inference, ParameterOptions, Study):
         tasks = tasks_of(self, data)
         rows: list[Row] = []
         points = []
-        notes = notes_about(tasks, self.unit)
-        chosen, scales, ways = set(), set(), set()
+        notes = notes_about(tasks)
+        chosen, scales, ways, resampled = set(), set(), set(), set()
         for task in tasks:
             parameter = task.column("parameter", self.parameter)
             levels, used = scaled_levels(task, parameter, task.numbers(parameter, "parameter"), self.scale)
-            if human is not None:
-                pairs = _asked(task, human)
-            else:
-                pairs = _pair_up(task, levels, self.pair_by, self.pairs, self.seed)
-            chosen.add(parameter)
-            scales.add(used)
-            ways.add(pairs.way)
-            if pairs.way == "random":
-                notes.append(f"no two sets{task.where} share a '{self.pair_by}': paired at random")
+            found = _pair_up(self, task, levels) if human is None else _asked(task, human)
+            pairs = found.oriented(levels)
             if len(pairs.first) < 3:
                 message = f"{len(pairs.first)} pairs with different parameters; expected at least 3"
                 raise DataError(message, file=task.name)
+            units = pairs.units(task, self.unit)
+            chosen.add(parameter)
+            scales.add(used)
+            ways.add(pairs.way)
+            resampled.add(units.name)
+            notes += _notes_on_pairs(self, task, pairs, units, len(found.first) - len(pairs.first))
             truth = pairs.differences(levels)
-            shared = task.units(self.unit).of if pairs.way == "shared" else None
-            groups = None if shared is None else shared[pairs.first]
             scored = {one.label: (pairs.differences(one.values), one.signature) for one in task.measured}
             if pairs.answers is not None:
                 scored["rnkHDS"] = (pairs.answers, "ratings|question:which set is more diverse")
             ends = {"first": [task.ids[i] for i in pairs.first], "second": [task.ids[i] for i in pairs.second]}
             for label, (values, signature) in scored.items():
-                right = np.sign(values) == np.sign(truth)
-                row = {"task": task.name, "metric": label, **self._row(values, truth, groups), "signature": signature}
-                if row["spearman"] is None:
-                    where = task.name or "the data"
-                    notes.append(f"{label} does not tell any two sets of {where} apart: no correlation")
+                row = {"task": task.name, "metric": label, **self._row(values, truth, units), "signature": signature}
+                notes += _notes_on_row(row, task)
                 rows.append(row)
-                points.append(points_frame(task, label, **ends, parameter=truth, value=values, right=right))
+                points.append(points_frame(task, label, **ends, parameter=truth, value=values, right=values > 0))
         facts = facts_of(parameter=chosen, scale=scales, paired=ways)
-        facts |= {"ties": "miss", **units_fact(tasks, self.unit)}
+        facts |= {"orders": "both", "ties": "miss", **facts_of(unit=resampled)}
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
-    def _row(self, differences: Array, truth: Array, groups: Array | None) -> Row:
+    def _row(self, differences: Array, truth: Array, units: Units) -> Row:
+        """What a metric finds; both differences are those of the set with the larger parameter minus the other."""
         defined = np.isfinite(differences)
-        values, levels = differences[defined], truth[defined]
-        drawn = None if groups is None or len(set(groups[defined].tolist())) < 2 else groups[defined]
+        values, levels, drawn = differences[defined], truth[defined], units[defined]
         row: Row = {"n": len(values)}
         row |= dict.fromkeys(("spearman", "spearman_ci", "accuracy", "accuracy_ci"))
         row["ties"] = int((values == 0).sum())
         if len(values) < 3:
             return row
-        right = (np.sign(values) == np.sign(levels)).astype(np.float64)
+        right = (values > 0).astype(np.float64)
         row["accuracy"] = float(right.mean())
-        units = Units() if drawn is None else Units(numbered(drawn), name="context")
-        row["accuracy_ci"] = pair(mean_interval(right, self.level, units))
-        if np.ptp(values) == 0 or np.ptp(levels) == 0:
+        row["accuracy_ci"] = pair(mean_interval(right, self.level, drawn))
+        if not values.any():
             return row
-        interval = correlation_interval(values, levels, "spearman", self, drawn)
-        return row | {"spearman": correlation(values, levels, "spearman"), "spearman_ci": interval}
+        both, parameter = np.concatenate([values, -values]), np.concatenate([levels, -levels])
+        row["spearman"] = correlation(both, parameter, "spearman")
+        of = np.arange(len(values)) if drawn.of is None else drawn.of
+        if len(np.unique(of)) > 1:  # a pair is one unit, and so both of its orders
+            row["spearman_ci"] = correlation_interval(both, parameter, "spearman", self, np.concatenate([of, of]))
+        return row
 
     def sentence(self, result: Result) -> str:
         """Which metrics follow differences of the parameter."""
         return best_metrics(result, f"differences of {result.facts['parameter']}")
 
     def chart(self, result: Result) -> Any:
-        """Difference of the metric against difference of the parameter; right answers are in two of the quarters."""
+        """Difference of the metric against difference of the parameter, larger minus smaller: right is above 0."""
         panels = []
         for row in result.rows:
             base = panel(result, row, points_of(result, row), {"rho": row["spearman"], "acc": row["accuracy"]})
@@ -139,13 +142,13 @@ class RankingTest(Inference, ParameterOptions, Study):
                 tooltip=["first:N", "second:N", "parameter:Q", alt.Tooltip("value:Q", format=".4f")],
             )
             cross = alt.Chart(inline([{"zero": 0}])).mark_rule(strokeDash=[3, 3], color="gray")
-            panels.append(alt.layer(cross.encode(x="zero:Q"), cross.encode(y="zero:Q"), dots))
+            panels.append(alt.layer(cross.encode(y="zero:Q"), dots))
         return side_by_side(result, panels)
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Row numbers of the sets of each pair, how they were paired, and people's answers."""
+    """Row numbers of the sets of each pair, how they were paired, and people's answers (above 0: the first)."""
 
     first: Array
     second: Array
@@ -157,29 +160,82 @@ class _Pairs:
         found: Array = values[self.first] - values[self.second]
         return found
 
+    def oriented(self, levels: Array) -> _Pairs:
+        """The pairs with different levels, the set with the larger one first."""
+        gap = self.differences(levels)
+        kept, turned = gap != 0, gap < 0
+        first, second = np.where(turned, self.second, self.first), np.where(turned, self.first, self.second)
+        answers = None if self.answers is None else np.where(turned, -self.answers, self.answers)[kept]
+        return _Pairs(first[kept], second[kept], self.way, answers)
+
+    def units(self, task: Task, unit: Unit) -> Units:
+        """What is independent: pairs, or where these share sets or contexts, all that are linked so."""
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        contexts = task.units(unit).of
+        if unit == "set":
+            return Units(name="pair")
+        nodes = np.arange(len(task)) if contexts is None else contexts
+        ends = nodes[self.first], nodes[self.second]
+        joined = coo_array((np.ones(len(self.first)), ends), shape=(len(nodes), len(nodes)))
+        linked = numbered(connected_components(joined, directed=False)[1][ends[0]])
+        if linked.max() == len(linked) - 1:
+            return Units(name="pair")
+        return Units(linked, name="context" if contexts is not None and (ends[0] == ends[1]).all() else "linked-pairs")
+
+
+def _notes_on_pairs(study: RankingTest, task: Task, pairs: _Pairs, units: Units, equal: int) -> list[str]:
+    """What a reader must know about the pairs of a task and about what is resampled."""
+    notes = []
+    if pairs.way == "random":
+        notes.append(f"no two sets{task.where} share a '{study.pair_by}': paired at random")
+    if equal:
+        notes.append(f"{equal} pairs{task.where} have one value of the parameter on both sides; they are left out")
+    if units.of is not None:
+        count, of_context = int(units.of.max()) + 1, units.name == "context"
+        shared, groups = ("contexts", "contexts") if of_context else ("sets or contexts", "groups of linked pairs")
+        rough = "; so few that intervals are rough" if count < FEW_GROUPS else ""
+        found = f"{count} {groups} are resampled, not {len(units.of)} pairs{rough}"
+        if count == 1:
+            found = "all are linked, so that there is no interval; unit=set takes pairs as independent"
+        notes.append(f"pairs{task.where} share {shared}: {found}")
+    return notes
+
+
+def _notes_on_row(row: Row, task: Task) -> list[str]:
+    """Why a metric has no correlation."""
+    where = task.name or "the data"
+    if row["n"] < 3:
+        return [f"{row['metric']} has a value on both sets of {row['n']} pairs of {where}; expected at least 3"]
+    if row["spearman"] is None:
+        return [f"{row['metric']} does not tell any two sets of {where} apart: no correlation"]
+    return []
+
 
 def _asked(task: Task, human: Ratings) -> _Pairs:
     """The pairs that people compared, and the mean of their answers."""
     places = {id: place for place, id in enumerate(task.ids)}
-    first, second, answers = [], [], []
-    means = human.frame.group_by("item").agg(pl.col("value").sort().mean()).sort("item")
-    for item, value in means.select("item", "value").iter_rows():
-        left, arrow, right = str(item).partition(">")
+    answers: dict[tuple[int, int], list[float]] = {}
+    for item, values in human.frame.group_by("item").agg(pl.col("value").drop_nulls()).sort("item").iter_rows():
+        left, arrow, right = (part.strip() for part in str(item).partition(">"))
         if not arrow:
             raise DataError(f"a comparison of '{item}'; expected two ids with > between them, as in a@0.2>a@1.2")
-        if left.strip() in places and right.strip() in places:
-            first.append(places[left.strip()])
-            second.append(places[right.strip()])
-            answers.append(float(value))
-    if not first:
+        if left in places and right in places and values:
+            ends = places[left], places[right]
+            sign = 1.0 if task.ids[ends[0]] <= task.ids[ends[1]] else -1.0
+            mine = answers.setdefault(ends if sign > 0 else (ends[1], ends[0]), [])
+            mine += [sign * value for value in values]
+    if not answers:
         raise DataError("none of the comparisons is about sets of this data; expected FIRST>SECOND, two ids of it")
-    return _Pairs(np.array(first), np.array(second), "as asked", np.array(answers))
+    first, second = np.array(list(answers)).T
+    return _Pairs(first, second, "as asked", np.array([math.fsum(one) / len(one) for one in answers.values()]))
 
 
-def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _Pairs:
-    """Pairs of sets with different levels, the two sides in random order."""
-    order = canonical_order(task, levels)
-    rng = np.random.default_rng(seed)
+def _pair_up(study: RankingTest, task: Task, levels: Array) -> _Pairs:
+    """Pairs of sets with different levels."""
+    column, order = study.pair_by, canonical_order(task, levels)
+    rng = np.random.default_rng(study.seed)
     if column in task.frame.columns:
         keys = names_in(task.frame, column, option="pair_by", file=task.name).fill_null("").gather(order)
     elif column == "context":
@@ -197,8 +253,7 @@ def _pair_up(task: Task, levels: Array, column: str, most: int, seed: int) -> _P
         first, second, way = shuffled[0 : 2 * (len(order) // 2) : 2], shuffled[1::2], "random"
         apart = levels[first] != levels[second]
         first, second = first[apart], second[apart]
-    if len(first) > most:
-        drawn = np.sort(rng.permutation(len(first))[:most])
+    if len(first) > study.pairs:
+        drawn = np.sort(rng.permutation(len(first))[: study.pairs])
         first, second = first[drawn], second[drawn]
-    swap = rng.integers(0, 2, len(first)).astype(bool)
-    return _Pairs(np.where(swap, second, first), np.where(swap, first, second), way)
+    return _Pairs(first, second, way)
