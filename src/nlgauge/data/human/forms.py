@@ -86,7 +86,10 @@ class SpanKind:
 
 @dataclass(frozen=True, kw_only=True)
 class FormQuestion:
-    """One question; `min` and `max` bound a number, or the length of a text in characters."""
+    """One question; `min` and `max` bound a number, or the length of a text in characters.
+
+    `relative` says that numbers compare the items of one assignment, and mean nothing beyond it.
+    """
 
     id: str
     widget: Widget
@@ -102,6 +105,7 @@ class FormQuestion:
     deductions: tuple[Deduction, ...] = ()
     required: bool = True
     export: bool = True
+    relative: bool = False
 
     def part(self, deduction: Deduction) -> FormQuestion:
         """The question behind a deduction: how many points, none by default."""
