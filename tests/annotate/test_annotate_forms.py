@@ -124,12 +124,26 @@ def test_a_unit_is_complete_when_and_only_when_everything_required_is_answered(n
 
 @pytest.mark.parametrize("name", ["abs-hds", "asp-hds", "rnk-hds", "sim-hds"])
 def test_the_warm_up_comes_first_and_is_not_exported(name: str) -> None:
-    first, second = load_form(name).steps
+    first, *others = load_form(name).steps
     assert [question.id for question in first.questions] == ["own_response", "first_quality"]
     assert not any(question.export for question in first.questions)
-    assert all(question.export for question in second.questions)
     assert "first" in first.show
-    assert "first" not in second.show
+    for step in others:
+        assert all(question.export for question in step.questions)
+        assert "first" not in step.show
+
+
+def test_content_and_form_are_asked_on_pages_of_their_own_or_on_one() -> None:
+    apart = load_form("asp-hds")
+    assert [[one.id for one in step.questions] for step in apart.steps[1:]] == [["content"], ["form"]]
+    assert all(step.show == ("context", "responses") for step in apart.steps[1:])
+    joined = apart.with_joined_pages()
+    assert [[one.id for one in step.questions] for step in joined.steps[1:]] == [["content", "form"]]
+    assert joined.questions == apart.questions
+    assert joined.steps[1].instructions == apart.steps[1].instructions == apart.steps[2].instructions
+    assert joined.steps[1].title == f"{apart.steps[1].title} {apart.steps[2].title}"
+    with pytest.raises(DataError, match="no two pages of the form 'abs-hds'"):
+        load_form("abs-hds").with_joined_pages()
 
 
 def test_forms_have_the_numbers_of_their_papers() -> None:

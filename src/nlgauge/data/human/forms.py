@@ -170,6 +170,21 @@ class Form:
             raise DataError(f"no question '{id[:40]}' in the form '{self.name}'; {nearest(id, known)}")
         return known[id]
 
+    def with_joined_pages(self) -> Form:
+        """The form with pages that follow each other and show the same on one page."""
+        steps: list[Step] = []
+        for step in self.steps:
+            if not steps or steps[-1].show != step.show:
+                steps.append(step)
+                continue
+            title = f"{steps[-1].title} {step.title}"
+            told = tuple(dict.fromkeys((*steps[-1].instructions, *step.instructions)))
+            asked = (*steps[-1].questions, *step.questions)
+            steps[-1] = replace(step, title=title, instructions=told, questions=asked)
+        if len(steps) == len(self.steps):
+            raise DataError(f"no two pages of the form '{self.name}' that follow each other show the same")
+        return replace(self, steps=tuple(steps))
+
     def to_json(self) -> str:
         """The form as it is stored with a study."""
         return msgspec.json.encode(self).decode()
