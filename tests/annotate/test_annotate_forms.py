@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nlgauge
 from nlgauge.annotate.answers import Rated, check_answer, is_storable, missing_answers, questions_for, ratings_of
 from nlgauge.annotate.units import Item, Unit, make_units, order_for
 from nlgauge.data.human.forms import Form, Shape, form_names, load_form, load_forms
@@ -633,3 +634,22 @@ def test_a_package_brings_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     installed(tmp_path, "taken", "abs-hds = own_forms")
     with pytest.raises(PluginError, match="two packages define a form 'abs-hds'"):
         form_names()
+
+
+def test_the_released_sets_of_paper_1_make_units_as_they_are_and_their_ratings_reach_the_study(
+    research_data: Path,
+) -> None:
+    path = research_data / "diversity_eval/conTest/con_test_200_with_hds_resp_gen.csv"
+    sets = nlgauge.read(str(path), system="")
+    units = make_units(load_form("abs-hds"), sets, seed=1)
+    ids = [unit.items[0].id for unit in units]
+    assert len(set(ids)) == len(ids) == 220
+    labels = dict(zip(ids, sets.frame["label_value"].to_list(), strict=True))
+    ratings = Ratings(
+        pl.DataFrame(
+            {"item": ids, "rater": "one", "question": "diversity", "value": [float(labels[one]) for one in ids]}
+        )
+    )
+    study = nlgauge.ContentTest(ratings=ratings, resamples=100, significance=False)
+    row = study.run(str(path)).rows[0]
+    assert (row["n"], row["oca"]) == (220, 1.0)
