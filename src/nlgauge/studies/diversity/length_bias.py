@@ -113,6 +113,7 @@ class LengthBias(Seed, TaskOptions, Study):
                 f"{ead.vocab} has no {self.n}-gram; expected a corpus with texts of at least {self.n} tokens"
             )
         using = EqualSets(ead, self.texts_per_set, self.sets, self.seed)
+        misfit = ead.misfit()
         invented: dict[int, Array] = {}
         rows: list[Row] = []
         curves: list[pl.DataFrame] = []
@@ -140,6 +141,7 @@ class LengthBias(Seed, TaskOptions, Study):
                     mine += _cut_curves(task, shortened)
             rows += found
             curves += mine
+        notes += [misfit] if misfit else []
         facts = {"V": f"{ead.possible(self.n):.15g}", "fit": "least-squares", "interval": "t over lengths"}
         facts |= {"cut-interval": f"jackknife-{JACKKNIFE_GROUPS} over contexts"} if self.cut and corpora else {}
         facts |= {"vocab": ead.vocab} if ead.vocab != vocabulary else {}
