@@ -141,7 +141,7 @@ class LengthBias(Seed, TaskOptions, Study):
                     mine += _cut_curves(task, shortened)
             rows += found
             curves += mine
-        notes += [misfit] if misfit else []
+        notes += [misfit] if misfit and corpora else []
         facts = {"V": f"{ead.possible(self.n):.15g}", "fit": "least-squares", "interval": "t over lengths"}
         facts |= {"cut-interval": f"jackknife-{JACKKNIFE_GROUPS} over contexts"} if self.cut and corpora else {}
         facts |= {"vocab": ead.vocab} if ead.vocab != vocabulary else {}
