@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nlgauge
 from nlgauge.annotate.answers import Rated, check_answer, is_storable, missing_answers, questions_for, ratings_of
 from nlgauge.annotate.units import Item, Unit, make_units, order_for
 from nlgauge.data.human.forms import Form, Shape, form_names, load_form, load_forms
@@ -124,12 +125,26 @@ def test_a_unit_is_complete_when_and_only_when_everything_required_is_answered(n
 
 @pytest.mark.parametrize("name", ["abs-hds", "asp-hds", "rnk-hds", "sim-hds"])
 def test_the_warm_up_comes_first_and_is_not_exported(name: str) -> None:
-    first, second = load_form(name).steps
+    first, *others = load_form(name).steps
     assert [question.id for question in first.questions] == ["own_response", "first_quality"]
     assert not any(question.export for question in first.questions)
-    assert all(question.export for question in second.questions)
     assert "first" in first.show
-    assert "first" not in second.show
+    for step in others:
+        assert all(question.export for question in step.questions)
+        assert "first" not in step.show
+
+
+def test_content_and_form_are_asked_on_pages_of_their_own_or_on_one() -> None:
+    apart = load_form("asp-hds")
+    assert [[one.id for one in step.questions] for step in apart.steps[1:]] == [["content"], ["form"]]
+    assert all(step.show == ("context", "responses") for step in apart.steps[1:])
+    joined = apart.with_joined_pages()
+    assert [[one.id for one in step.questions] for step in joined.steps[1:]] == [["content", "form"]]
+    assert joined.questions == apart.questions
+    assert joined.steps[1].instructions == apart.steps[1].instructions == apart.steps[2].instructions
+    assert joined.steps[1].title == f"{apart.steps[1].title} {apart.steps[2].title}"
+    with pytest.raises(DataError, match="no two pages of the form 'abs-hds'"):
+        load_form("abs-hds").with_joined_pages()
 
 
 def test_forms_have_the_numbers_of_their_papers() -> None:
@@ -619,3 +634,22 @@ def test_a_package_brings_forms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     installed(tmp_path, "taken", "abs-hds = own_forms")
     with pytest.raises(PluginError, match="two packages define a form 'abs-hds'"):
         form_names()
+
+
+def test_the_released_sets_of_paper_1_make_units_as_they_are_and_their_ratings_reach_the_study(
+    research_data: Path,
+) -> None:
+    path = research_data / "diversity_eval/conTest/con_test_200_with_hds_resp_gen.csv"
+    sets = nlgauge.read(str(path), system="")
+    units = make_units(load_form("abs-hds"), sets, seed=1)
+    ids = [unit.items[0].id for unit in units]
+    assert len(set(ids)) == len(ids) == 220
+    labels = dict(zip(ids, sets.frame["label_value"].to_list(), strict=True))
+    ratings = Ratings(
+        pl.DataFrame(
+            {"item": ids, "rater": "one", "question": "diversity", "value": [float(labels[one]) for one in ids]}
+        )
+    )
+    study = nlgauge.ContentTest(ratings=ratings, resamples=100, significance=False)
+    row = study.run(str(path)).rows[0]
+    assert (row["n"], row["oca"]) == (220, 1.0)

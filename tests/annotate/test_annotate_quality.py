@@ -176,6 +176,18 @@ def test_the_correlation_filter_agrees_with_the_agreement_study() -> None:
         assert "over 12 items, below 0.65" in reason(found[worst])
 
 
+def test_the_correlation_filter_looks_within_assignments_where_numbers_compare_there_only() -> None:
+    draw = np.random.default_rng(8)
+    truth = draw.normal(size=(4, 10))
+    offsets, spans = draw.uniform(0, 40, size=(5, 4, 1)), draw.uniform(1, 5, size=(5, 4, 1))
+    honest = offsets + spans * (truth + 0.3 * draw.normal(size=(5, 4, 10)))
+    table = np.concatenate([honest, draw.uniform(1, 50, size=(1, 4, 10))]).reshape(6, 40)
+    within = {(f"item-{item}", "score"): item // 10 for item in range(40)}
+    rule = CorrelationFilter()
+    assert [rule.find(str(rater), rows(table), within=within) is not None for rater in range(6)] == [False] * 5 + [True]
+    assert sum(rule.find(str(rater), rows(table)) is not None for rater in range(5)) > 2
+
+
 def test_the_correlation_filter_waits_for_enough_work() -> None:
     table = np.array([[1.0, 2, 3, 4, 5], [1, 2, 3, 4, 5], [5, 4, 3, 2, 1]])
     assert CorrelationFilter(items=6).find("2", rows(table)) is None

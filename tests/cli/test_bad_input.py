@@ -309,7 +309,7 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(case: Case, runs: Runs) 
     [
         (("--bogus",), "No such option '--bogus'"),
         (("--resamples", "many"), "Invalid value for '--resamples'"),
-        (("--empty-cells", "skip"), "Invalid value for '--empty-cells': expected one of error, keep, drop"),
+        (("--empty-cells", "skip"), "Invalid value for '--empty-cells': expected one of error, keep, drop, drop-set"),
         ((), "Missing argument 'FILE...'"),
     ],
     ids=["unknown option", "bad value", "bad choice", "no file"],

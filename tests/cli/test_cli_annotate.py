@@ -212,6 +212,34 @@ def test_set_diversity_feeds_the_agreement_study(site: Site) -> None:
     assert (found["raters"], found["items"]) == (3, 20)
 
 
+def test_raters_with_other_numbers_in_every_set_of_ten_stay_from_the_site_to_the_study(site: Site) -> None:
+    site.write("sets.jsonl", sets(40, 4))
+    site.does(
+        "new", "ead", "--form", "set-diversity", "--data", "sets.jsonl", "--raters", "3",
+        "--rule", "correlation:raters=3",
+    )  # fmt: skip
+
+    def offset(rater: str, item: str, question: str) -> int:
+        context = int(item.removeprefix("set-")) % 4
+        lowest = int(np.random.default_rng([5, context, *rater.encode()]).integers(1, 41))
+        return lowest + noisy(4, 1, 8)("", item, question)
+
+    site.rate("ead", offset)
+    status = json.loads(site.does("status", "ead", "--format", "json"))
+    assert [one["state"] for one in status["raters"]] == ["finished"] * 3
+    site.does("export", "ead", "-o", "ratings.csv")
+    exported = pl.read_csv(site.folder / "ratings.csv")
+    contexts = exported["item"].str.extract(r"(\d+)$").cast(pl.Int64) % 4
+    pairs = exported.with_columns(context=contexts).select("assignment", "context").unique()
+    assert len(pairs) == exported["assignment"].n_unique() == 4
+    filtered = ("agreement", "ratings.csv", "--drop-below", "0.65", "--rescale", "0:10", "--resamples", "100")
+    found = site.study(*filtered)["rows"][0]
+    assert (found["dropped"], found["alpha"]) == ([], pytest.approx(1))
+    pooled = site.study(*filtered, "--assignment", "")
+    assert pooled["rows"][0]["dropped"] != []
+    assert any("no assignments" in note for note in pooled["notes"])
+
+
 @pytest.fixture
 def pilot(site: Site) -> Site:
     site.write("sets.jsonl", sets(6, 6))

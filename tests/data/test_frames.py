@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from nlgauge.data import Items, ResponseSets, read
+from nlgauge.data.frames import with_unique_ids
 from nlgauge.errors import DataError, OptionError
 from nlgauge.scoring.scoring import score
 from tests.errors import raises
@@ -183,3 +184,16 @@ class TestFrames:
         folder = dataset(tmp_path, [FRAME[:2], FRAME[2:]])
         assert [one.value for one in score(str(folder), metrics)] == expected
         assert [one.value for one in score(read(FRAME), metrics)] == expected
+
+
+def test_equal_ids_of_high_and_low_sets_become_different_ones() -> None:
+    frame = pl.DataFrame({"id": ["a", "a", "b", "c", "c", "c"], "label_value": [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]})
+    assert with_unique_ids(frame)["id"].to_list() == ["a/1", "a/0", "b", "c/1", "c/0", "c/0/2"]
+    by_system = frame.drop("label_value").with_columns(system=pl.Series(["x", "y", "x", "x", "y", "z"]))
+    assert with_unique_ids(by_system)["id"].to_list() == ["a/x", "a/y", "b", "c/x", "c/y", "c/z"]
+    for left in (
+        frame.drop("label_value"),
+        frame.with_columns(label_value=pl.Series([1, 1, 1, 1, 0, 0])),
+        frame.filter(pl.col("id") == "b"),
+    ):
+        assert with_unique_ids(left)["id"].to_list() == left["id"].to_list()

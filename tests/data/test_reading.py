@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -259,6 +260,22 @@ class TestColumns:
     def test_an_empty_cell_is_what_the_option_says(self, tmp_path: Path, choice: Any, expected: list[Any]) -> None:
         path = save(tmp_path, "a.csv", "resp_0,resp_1\na,\nb,c\n")
         assert responses_of(read(path, empty_cells=choice)) == expected
+
+    def test_a_set_whose_cells_are_all_empty_is_left_out_when_asked(self, tmp_path: Path) -> None:
+        text = "id,label,resp_0,resp_1\na,1,x,\nb,0,,\nc,0,,y\nd,1,,\n"
+        rows = [{"id": "a", "resp_0": "x"}, {"id": "b", "resp_0": None, "resp_1": None}, {"id": "c", "resp_1": "y"}]
+        for path in (save(tmp_path, "a.csv", text), save(tmp_path, "a.jsonl", json_lines(rows))):
+            source = Source(path=path, reading=Reading(empty_cells="drop-set"))
+            for size in (1, 1 << 20):
+                table = source.read(size)
+                assert (table.frame["id"].to_list(), responses_of(table)) == (["a", "c"], [["x"], ["y"]])
+            with raises(DataError, file=path, column="resp_0"):
+                replace(source, reading=Reading(empty_cells="drop")).read()
+        frame = pl.DataFrame({"resp_0": ["x", None, None], "resp_1": [None, None, "y"]})
+        assert read(frame, empty_cells="drop-set").frame["id"].to_list() == ["0", "2"]
+        nothing = save(tmp_path, "none.csv", "id,resp_0,resp_1\na,,\n")
+        with raises(DataError, file=nothing):
+            read(nothing, empty_cells="drop-set")
 
     def test_a_missing_response_of_a_json_row_may_be_dropped(self, tmp_path: Path) -> None:
         rows: list[dict[str, Any]] = [{"resp_0": "a"}, {"resp_0": "b", "resp_1": "c"}, {"resp_0": None, "resp_1": ""}]

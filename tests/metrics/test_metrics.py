@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -224,3 +225,26 @@ def test_a_metric_of_ones_own_works_like_the_others() -> None:
     assert "mean-length" in nlgauge.metric_names()
     with pytest.raises(PluginError):
         nlgauge.register_metric(type("Distinct", (MeanLength,), {"name": "distinct"}))
+
+
+def test_v_and_tokens_of_ead_belong_to_one_tokeniser(minilm: str, tmp_path: Path) -> None:
+    fitting = nlgauge.create_metric(f"ead:tok=wordpiece:{minilm}")
+    assert fitting == nlgauge.create_metric("ead:tok=wordpiece")
+    fitting.prepare()
+    assert fitting.misfit() == ""
+    score = fitting.score([["unbelievably good, unbelievably bad"]])
+    tokens, different = 13, 8
+    assert fitting.tokenizer.vocabulary_size == 30522
+    lists = fitting.tokenizer(pl.Series(["unbelievably good, unbelievably bad"])).tokens(0)
+    assert (len(lists), len(set(lists))) == (tokens, different)
+    assert score.value == pytest.approx(different / (30522 * (1 - (30521 / 30522) ** tokens)))
+    signature = str(score.signature)
+    assert re.search(r"\|tok:wordpiece:minilm@[0-9a-f]{12}\|", signature)
+    assert f"{score.signature}".endswith("|#|V:30522")
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("[UNK]\na\nb\n")
+    for text in ("ead:tok=word", "ead:vocab=30522", f"ead:tok=wordpiece:{vocabulary}", "ead:tok=wordpiece,vocab=100"):
+        with pytest.warns(UserWarning, match="V = "):
+            nlgauge.create_metric(text).prepare()
+    for text in ("ead", "ead:tok=word,vocab=5000", f"ead:tok=wordpiece:{vocabulary},vocab=3"):
+        nlgauge.create_metric(text).prepare()

@@ -285,14 +285,42 @@ def test_a_pdf_has_the_whole_report(examples: Path, tmp_path: Path) -> None:
 
 def test_advice_about_lengths_and_content(tmp_path: Path) -> None:
     short, long = make_sets(tmp_path / "short.jsonl"), make_sets(tmp_path / "long.jsonl", length=20)
-    without = document(short, long, "-m", "distinct", output=tmp_path / "report.json")
+    measured = ("-m", "distinct:n=1,over=corpus")
+    without = document(short, long, *measured, output=tmp_path / "report.json")
     lengths = next(advice for advice in without["advice"] if advice["title"] == "Lengths differ")
     assert lengths["kind"] == "warning"
     assert "long writes 20.0 words per response, short 8.0." in lengths["text"]
-    assert "-m ead" in lengths["text"]
+    assert "Measured on these texts, cut to 4 to 8 words" in lengths["text"]
+    assert "EAD changes less with length here: add it, -m ead." in lengths["text"]
     assert "Form is not evidence of content" in titles(without)
-    beside = document(short, long, "-m", "distinct", "-m", "ead", output=tmp_path / "report.json")
-    assert next(a for a in beside["advice"] if a["title"] == "Lengths differ")["kind"] == "note"
+    beside = document(short, long, *measured, "-m", "ead:vocab=60", output=tmp_path / "report.json")
+    lengths = next(advice for advice in beside["advice"] if advice["title"] == "Lengths differ")
+    assert lengths["kind"] == "note"
+    assert "length speaks against distinct" in lengths["text"]
+
+
+def test_ead_is_not_to_be_trusted_where_it_changes_more_with_length_than_distinct(tmp_path: Path) -> None:
+    files = []
+    for name, length in (("short", 6), ("long", 9)):
+        rows = [
+            {"id": str(i), "context": f"q {i}", "responses": [" ".join(f"w{i}-{j}-{k}" for k in range(length + i % 2))]}
+            for i in range(50)
+            for j in range(3)
+        ]
+        files.append(write_sets(tmp_path / f"{name}.jsonl", [{**row, "id": n} for n, row in enumerate(rows)]))
+    measured = ("-m", "distinct:n=1,over=corpus", "-m", "ead:vocab=500")
+    found = document(*files, *measured, output=tmp_path / "report.json")
+    text = next(advice["text"] for advice in found["advice"] if advice["title"] == "Lengths differ")
+    assert "distinct changes less with length here: where the two disagree, length speaks against EAD." in text
+    assert "trust EAD" not in json.dumps(found["advice"])
+
+
+def test_no_advice_about_length_where_texts_are_too_short_to_measure_it(tmp_path: Path) -> None:
+    files = (make_sets(tmp_path / "one.jsonl", length=1), make_sets(tmp_path / "two.jsonl", length=2))
+    found = document(*files, "-m", "distinct", "-m", "ead", output=tmp_path / "report.json")
+    text = next(advice["text"] for advice in found["advice"] if advice["title"] == "Lengths differ")
+    assert "is not known: too few texts" in text
+    assert "against" not in text
 
 
 def test_a_warning_where_ead_itself_declines_with_length(tmp_path: Path) -> None:

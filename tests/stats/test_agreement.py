@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from itertools import permutations
@@ -356,3 +357,80 @@ def test_intervals_of_alpha_cover_where_raters_are_a_sample(items: int, raters: 
         low, high = alpha_interval(ratings, resamples=200, seed=seed)
         hits += low <= 0.5 <= high
     assert 0.91 <= hits / times <= 1
+
+
+def rated_sets(seed: int, spammers: int, noise: float = 0.5) -> tuple[pl.DataFrame, set[str]]:
+    """Six raters of eight sets of ten: honest ones with an offset and a range of their own in every set, and noise."""
+    draw = np.random.default_rng(seed)
+    truth = draw.normal(size=(8, 10))
+    rows = []
+    for rater, (number, line) in itertools.product(range(6), enumerate(truth)):
+        honest = draw.uniform(5, 40) + draw.uniform(1, 8) * (line + noise * draw.normal(size=10))
+        values = draw.integers(1, 51, 10) if rater < spammers else np.clip(np.round(honest), 1, 50)
+        name = f"spammer-{rater}" if rater < spammers else f"honest-{rater}"
+        rows += [
+            {
+                "item": f"{number}-{item}",
+                "rater": name,
+                "question": "q",
+                "value": float(value),
+                "assignment": str(number),
+            }
+            for item, value in enumerate(values)
+        ]
+    return pl.DataFrame(rows), {f"spammer-{rater}" for rater in range(spammers)}
+
+
+@pytest.mark.parametrize("spammers", [1, 2])
+def test_the_filter_finds_spammers_among_raters_whose_numbers_compare_within_one_set_only(spammers: int) -> None:
+    study = nlgauge.AgreementStudy(drop_below=0.65, rescale=(0, 10), resamples=100)
+    found, wrong, repeats = 0, 0, 25
+    for seed in range(repeats):
+        ratings, bad = rated_sets(seed, spammers)
+        dropped = set(study.run(ratings).rows[0]["dropped"])
+        found += len(dropped & bad)
+        wrong += len(dropped - bad)
+    assert found / (repeats * spammers) >= 0.9
+    assert wrong / (repeats * (6 - spammers)) <= 0.05
+
+
+def test_without_assignments_a_note_says_what_the_filter_took_as_one() -> None:
+    ratings, _ = rated_sets(0, 1)
+    for rated, study in (
+        (ratings.drop("assignment"), nlgauge.AgreementStudy(drop_below=-1)),
+        (ratings, nlgauge.AgreementStudy(rescale=(0, 10), assignment="")),
+    ):
+        assert any("no assignments" in note and "as one" in note for note in study.run(rated).notes)
+    assert not any("no assignments" in note for note in nlgauge.AgreementStudy(drop_below=0.65).run(ratings).notes)
+    assert not any("no assignments" in note for note in nlgauge.AgreementStudy().run(ratings.drop("assignment")).notes)
+
+
+def test_assignments_are_dropped_one_by_one_when_asked_and_rescaled_on_their_own() -> None:
+    ratings, _ = rated_sets(3, 0, 0.1)
+    careless = (pl.col("rater") == "honest-2") & (pl.col("assignment") == "4")
+    ratings = ratings.with_columns(value=pl.when(careless).then(51 - pl.col("value")).otherwise("value"))
+    study = nlgauge.AgreementStudy(drop_below=0.65, rescale=(0, 10), drop="assignments", resamples=100)
+    result = study.run(ratings)
+    followed = result.tables["assignments"]
+    assert followed.filter(~pl.col("kept")).select("rater", "assignment").rows() == [("honest-2", "4")]
+    assert result.rows[0]["dropped"] == []
+    assert result.rows[0]["ratings"] == 6 * 80 - 10
+    whole = nlgauge.AgreementStudy(drop_below=0.65, rescale=(0, 10), resamples=100).run(ratings)
+    assert whole.rows[0]["dropped"] == []
+    assert whole.rows[0]["ratings"] == 6 * 80
+
+
+def test_rescaling_maps_each_assignment_to_the_same_range_whatever_numbers_were_used() -> None:
+    table = np.array([[1.0, 2, 3, 41, 42, 45], [10, 20, 30, 5, np.nan, 9]])
+    assignments = np.array([[0, 0, 0, 1, 1, 1]] * 2)
+    scaled = rescale(table, assignments=assignments)
+    np.testing.assert_allclose(scaled, [[0, 5, 10, 0, 2.5, 10], [0, 5, 10, 0, np.nan, 10]])
+    own = rescale(table, assignments=np.array([[0, 0, 0, 1, 1, 1], [2, 2, 2, 3, 3, 3]]))
+    np.testing.assert_array_equal(own, scaled)
+
+
+def test_equal_numbers_throughout_an_assignment_follow_nobody() -> None:
+    line = np.array([1.0, 5, 3, 9, 2])
+    table = np.stack([line, line * 2 + 1, line + 30, np.full(5, 25.0)])
+    found = rater_correlations(table, assignments=np.zeros(table.shape, dtype=np.int64))
+    np.testing.assert_allclose(found, [1, 1, 1, 0], atol=1e-12)

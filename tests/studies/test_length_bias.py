@@ -23,6 +23,7 @@ from nlgauge.drawing import save_chart
 from nlgauge.errors import DataError, OptionError
 from nlgauge.report.study_tables import render_study
 from nlgauge.studies.base import Result
+from nlgauge.studies.diversity.cut_lengths import CutSlopes, Slope
 from nlgauge.studies.diversity.equal_lengths import count_different, draw_designated
 from nlgauge.studies.diversity.length_bias import LengthBias, fit_slope
 from nlgauge.studies.registry import create_study
@@ -150,18 +151,17 @@ def test_a_set_of_all_texts_scores_as_score_does(n: int, tok: str) -> None:
 
 def test_neither_order_nor_other_lengths_matter() -> None:
     texts = make_texts([3, 4, 5, 6], 60, 200)
-    whole = LengthBias(texts_per_set=40).run([texts])
-    assert LengthBias(texts_per_set=40).run([texts[::-1]]).to_dict() == whole.to_dict()
-    part = LengthBias(texts_per_set=40).run([[text for text in texts if len(text.split()) in (4, 6)]])
-    same = whole.tables["curves"].filter(pl.col("length").is_in([4, 6]))
-    assert part.tables["curves"].equals(same)
-    assert (
-        LengthBias(texts_per_set=40, lengths=(4, 6))
-        .run([texts])
-        .tables["curves"]
-        .equals(whole.tables["curves"].filter(pl.col("length").is_between(4, 6)))
-    )
-    assert not LengthBias(texts_per_set=40, seed=1).run([texts]).tables["curves"].equals(whole.tables["curves"])
+    everything = LengthBias(texts_per_set=40).run([texts])
+    assert LengthBias(texts_per_set=40).run([texts[::-1]]).to_dict() == everything.to_dict()
+    whole = everything.tables["curves"].filter(pl.col("source") != "cut")
+
+    def curves(texts: list[str], **options: Any) -> pl.DataFrame:
+        return LengthBias(texts_per_set=40, cut=False, **options).run([texts]).tables["curves"]
+
+    part = curves([text for text in texts if len(text.split()) in (4, 6)])
+    assert part.equals(whole.filter(pl.col("length").is_in([4, 6])))
+    assert curves(texts, lengths=(4, 6)).equals(whole.filter(pl.col("length").is_between(4, 6)))
+    assert not curves(texts, seed=1).equals(whole)
 
 
 def test_the_designated_distribution_alone() -> None:
@@ -216,17 +216,50 @@ def test_advice_when_ead_itself_declines() -> None:
 def test_no_advice_when_ead_is_flat() -> None:
     study = LengthBias(vocabulary=400, texts_per_set=250).run([make_texts(range(3, 9), 300, 400)])
     assert abs(study.row("ead (corpus)")["relative_slope"]) < 0.01
-    assert len(study.notes) == 1
+    assert len(study.notes) == 2
+    assert "ead changes less with length alone" in study.notes[1]
 
 
 def test_notes_when_distinct_changes_less_than_ead() -> None:
     texts = [" ".join(f"{length}-{i}-{j}" for j in range(length)) for length in range(3, 9) for i in range(40)]
     study = LengthBias(vocabulary="200", texts_per_set=40).run([texts])
     assert study.row("distinct (corpus)")["slope"] == 0
-    assert any("distinct changes less with length than EAD" in note for note in study.notes)
+    assert any("distinct changes less with length alone" in note for note in study.notes)
     assert any("EAD rises with length" in note for note in study.notes)
     bigrams = LengthBias(vocabulary="bert", n=2, texts_per_set=40).run([texts])
     assert any("agree within 1%" in note for note in bigrams.notes)
+
+
+def test_texts_are_cut_so_that_nothing_but_length_differs() -> None:
+    texts = make_texts([3, 9, 12], 60, 80)
+    study = LengthBias(vocabulary=100, texts_per_set=60, designated=False, lengths=(2, 10)).run([texts])
+    words = [text.split() for text in texts if len(text.split()) >= 10]
+    assert len(words) == 60
+    curve = study.tables["curves"].filter(pl.col("metric") == "distinct (cut)")
+    shares = [len({one for text in words for one in text[:cut]}) / (60 * cut) for cut in range(2, 11)]
+    assert curve["length"].to_list() == list(range(2, 11))
+    assert curve["mean"].to_list() == pytest.approx(shares)
+    row = study.row("distinct (cut)")
+    slope = np.polyfit(range(2, 11), shares, 1)[0]
+    assert (row["slope"], row["relative_slope"]) == pytest.approx((slope, slope / np.mean(shares)))
+    low, high = row["relative_slope_ci"]
+    assert low < row["relative_slope"] < high < 0
+    assert "distinct (cut)" not in [one["metric"] for one in LengthBias(texts_per_set=60, cut=False).run([texts]).rows]
+
+
+def test_no_advice_where_the_intervals_do_not_tell_which_score_changes_less() -> None:
+    flat = Slope((1.0, 1.0), 0.0, (0.0, 0.0), 0.0, (0.0, 0.0))
+    for apart, together, flatter in (
+        ((-0.3, 0.1), (0.1, 0.3), None),
+        ((0.1, 0.3), (-0.1, 0.3), None),
+        (None, (0.1, 0.2), None),
+        ((0.1, 0.3), (0.1, 0.3), 1),
+        ((-0.3, -0.1), (-0.3, -0.1), 1),
+        ((-0.3, -0.1), (0.1, 0.3), 0),
+    ):
+        assert CutSlopes((1, 2), 50, (flat, flat), apart, together).flatter == flatter
+    few = LengthBias(texts_per_set=5).run([make_texts([4, 9], 6, 50)])
+    assert any("no texts of this corpus were cut" in note for note in few.notes)
 
 
 def test_too_few_texts_of_a_length_says_which_set_size_works() -> None:
@@ -312,7 +345,7 @@ def test_nothing_to_study() -> None:
 
 def test_a_study_prints_and_draws(tmp_path: Path) -> None:
     corpora = [nlgauge.Items.of(make_texts(range(3, 8), 40, 90, seed=seed)) for seed in (1, 2)]
-    study = LengthBias(texts_per_set=30, sets=5, tasks=["<one>", "two"]).run(corpora)
+    study = LengthBias(texts_per_set=30, sets=5, cut=False, tasks=["<one>", "two"]).run(corpora)
     for form in ("text", "markdown", "latex", "csv"):
         assert "length-bias" in render_study(study, form)
     document = json.loads(study.to_json())
@@ -330,7 +363,7 @@ def test_the_signature_says_every_choice() -> None:
         lengths=(5, 7), texts_per_set=10, sets=2, n=2, vocabulary=50, tok="word", case="lower", seed=7
     ).run()
     assert str(study.signature) == (
-        "length-bias|by:none|seed:7|n:2|vocabulary:50|texts_per_set:10|sets:2|lengths:5+7|designated:true|tok:word|"
+        "length-bias|by:none|seed:7|n:2|vocabulary:50|texts_per_set:10|sets:2|lengths:5+7|designated:true|cut:true|tok:word|"
         f"case:lower|level:0.95|v:{nlgauge.__version__}|#|V:2500|fit:least-squares|interval:t over lengths"
     )
     again = create_study(str(study.signature)).run()

@@ -116,3 +116,45 @@ def test_unknown_and_missing_tokenisers_are_clear() -> None:
         canonical_tokenizer("spce")
     with raises(DataError, file="nowhere.json"):
         canonical_tokenizer("hf:nowhere.json")
+
+
+WORDPIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "hello", "wor", "##ld", "##s", "the", ",", "[", "]", "sep"]
+
+
+def test_wordpiece_cuts_words_into_the_pieces_of_its_vocabulary(tmp_path: Path) -> None:
+    place = tmp_path / "vocab.txt"
+    place.write_text("\n".join(WORDPIECES) + "\n")
+    name = canonical_tokenizer(f"wordpiece:{place}")
+    assert tokenise(name, ["Hello, WORLDS the zebra", "[SEP]", ""]) == [
+        ["hello", ",", "wor", "##ld", "##s", "the", "[UNK]"], ["[", "sep", "]"], [],
+    ]  # fmt: skip
+    assert Tokenizer(name).vocabulary_size == len(WORDPIECES)
+    assert canonical_tokenizer(name) == name
+    place.write_text("\n".join([*WORDPIECES, "more"]) + "\n")
+    with pytest.raises(ModelError, match="different tokeniser"):
+        canonical_tokenizer(name)
+    for bad in ("hello\nworld\n", "[UNK]\na\na\n"):
+        place.write_text(bad)
+        with pytest.raises(ModelError, match="no vocabulary of WordPiece"):
+            canonical_tokenizer(f"wordpiece:{place}")
+
+
+def test_a_tokenizer_file_and_a_vocabulary_of_the_same_wordpiece_are_one_tokeniser(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer as Made
+    from tokenizers.models import WordPiece
+    from tokenizers.normalizers import BertNormalizer
+    from tokenizers.pre_tokenizers import BertPreTokenizer
+
+    made = Made(WordPiece({token: i for i, token in enumerate(WORDPIECES)}, unk_token="[UNK]"))  # noqa: S106
+    made.normalizer, made.pre_tokenizer = BertNormalizer(lowercase=True), BertPreTokenizer()
+    made.add_special_tokens(["[SEP]"])
+    made.enable_truncation(3)
+    made.enable_padding(length=5)
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDPIECES))
+    names = [canonical_tokenizer(f"wordpiece:{tmp_path / file}") for file in ("tokenizer.json", "vocab.txt")]
+    assert names[0].rpartition("@")[2] == names[1].rpartition("@")[2]
+    texts = ["hello the hello the hello", "[SEP] worlds"]
+    assert tokenise(names[0], texts) == tokenise(names[1], texts)
+    assert len(tokenise(names[0], texts)[0]) == 5
+    assert tokenise(f"hf:{tmp_path / 'tokenizer.json'}", texts[:1]) == [texts[0].split()]

@@ -309,7 +309,8 @@ def _agreement(
         "ratings": frame.height,
     }
     try:
-        found = AgreementStudy(leave_one_out=True, resamples=resamples, seed=seed).run(table)
+        span = (0.0, 10.0) if "assignment" in frame.columns else None
+        found = AgreementStudy(leave_one_out=True, rescale=span, resamples=resamples, seed=seed).run(table)
     except DataError as error:
         return QuestionAgreement(question=question, reason=error.message, **counts), None
     alpha, (low, high) = found.rows[0]["alpha"], found.rows[0]["alpha_ci"]

@@ -20,8 +20,8 @@ def ratings(
     questions: Sequence[str] | None = None,
     added: bool = False,
 ) -> Ratings:
-    """One row per rating: `item, rater, question, value, time` (UTC seconds of the answer), and `pair` for compared
-    pairs.
+    """One row per rating: `item, rater, question, value, time` (UTC seconds of the answer), `pair` for compared pairs,
+    and `assignment`, the number of the unit, where numbers compare the items of one assignment only.
 
     By default the valid work on normal units, and the questions that the form marks for export; `all` includes
     all submitted work, rejected or not. `added` includes human texts and negatives that were added to units and are not
@@ -40,6 +40,8 @@ def ratings(
         for one in snapshot.assignments
         if one.unit_id in units and (one.state in DONE or (include == "all" and one.submitted_at is not None))
     }
+    numbers = {one.id: str(one.position) for one in snapshot.units}
+    relative = {one.id for one in form.questions if one.relative}
     rows: list[tuple[Any, ...]] = []
     for answer in snapshot.answers:
         assignment = handed_in.get(answer.assignment_id)
@@ -48,7 +50,15 @@ def ratings(
         unit = units[assignment.unit_id]
         left_out = set() if added else {item.id for item in unit.items if item.id.endswith(f"#{item.role}")}
         rows += [
-            (rated.item, names[assignment.rater_id], rated.question, rated.value, rated.pair, answer.saved_at)
+            (
+                rated.item,
+                names[assignment.rater_id],
+                rated.question,
+                rated.value,
+                numbers[assignment.unit_id] if answer.question in relative else None,
+                rated.pair,
+                answer.saved_at,
+            )
             for rated in ratings_of(form, answer.question, answer.item, answer.value, unit)
             if rated.item not in left_out
         ]
@@ -57,7 +67,8 @@ def ratings(
             f"study '{snapshot.study.name}' has no {'valid ' if include == 'valid' else ''}ratings of "
             f"{', '.join(wanted) or 'any question'}; expected submitted work: wait for raters"
         )
-    schema = {"item": pl.String, "rater": pl.String, "question": pl.String, "value": pl.Float64, "pair": pl.String}
-    frame = pl.DataFrame(rows, schema=schema | {"time": pl.Float64}, orient="row")
-    has_pairs = bool((frame["pair"] != "").any())
-    return Ratings(frame.with_columns(pl.col("pair").replace("", None)) if has_pairs else frame.drop("pair"))
+    schema = {"item": pl.String, "rater": pl.String, "question": pl.String, "value": pl.Float64}
+    schema |= {"assignment": pl.String, "pair": pl.String, "time": pl.Float64}
+    frame = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("pair").replace("", None))
+    unused = [name for name in ("assignment", "pair") if frame[name].null_count() == len(frame)]
+    return Ratings(frame.drop(unused))

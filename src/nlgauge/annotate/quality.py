@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -253,8 +254,9 @@ class DuplicateText(AssignmentRule):
 class CorrelationFilter(Rule):
     """Paper 2, section 3.2.4: raters whose ratings correlate below .65 with the mean of the items that they rated.
 
-    Where there are several questions, their mean correlation counts. A comparison of two items is one item here, and
-    counts in both directions.
+    Where numbers compare the items of one assignment only (set-diversity), the mean of the correlations within
+    assignments counts, and where there are several questions, their mean. A comparison of two items is one item here,
+    and counts in both directions.
     """
 
     name: ClassVar[str] = "correlation"
@@ -271,9 +273,15 @@ class CorrelationFilter(Rule):
     )
 
     def find(
-        self, rater: str, ratings: Iterable[tuple[str, str, str, float]], comparisons: Collection[str] = ()
+        self,
+        rater: str,
+        ratings: Iterable[tuple[str, str, str, float]],
+        comparisons: Collection[str] = (),
+        within: Mapping[Key, int] = MappingProxyType({}),
     ) -> Finding | None:
         """Judge one rater by rows of (rater, item, question, value): at least all ratings of their items.
+
+        `within` has the assignment of each item and question whose numbers compare within one assignment only.
 
         `comparisons` names the items that stand for two: which of these comes first is chance, so that -1 for one
         order is 1 for the other. Without the other order a rater who says what all say, be it always 1, would have no
@@ -283,14 +291,19 @@ class CorrelationFilter(Rule):
         for who, item, question, value in ratings:
             tables.setdefault(question, {}).setdefault(item, {})[who] = value
         found, most = [], 0
-        for table in tables.values():
+        for question, table in tables.items():
             shared = {item: given for item, given in table.items() if rater in given and len(given) >= self.raters}
             if len(shared) < self.items:
                 continue
             names = sorted({who for given in shared.values() for who in given})
             cells = np.array([[given.get(who, np.nan) for given in shared.values()] for who in names])
-            turned = -cells[:, [item in comparisons for item in shared]]
-            known = rater_correlations(np.hstack([cells, turned]), leave_one_out=self.leave_one_out)
+            if all((item, question) in within for item in shared):
+                _, units = np.unique([within[item, question] for item in shared], return_inverse=True)
+                assignments = np.broadcast_to(units, cells.shape)
+                known = rater_correlations(cells, assignments=assignments, leave_one_out=self.leave_one_out)
+            else:
+                turned = -cells[:, [item in comparisons for item in shared]]
+                known = rater_correlations(np.hstack([cells, turned]), leave_one_out=self.leave_one_out)
             value = float(known[names.index(rater)])
             if not np.isnan(value):
                 found.append(value)

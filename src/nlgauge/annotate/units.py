@@ -9,6 +9,7 @@ from itertools import combinations, pairwise, product
 from typing import Any, Literal
 
 from nlgauge.annotate.answers import check_answer, is_storable
+from nlgauge.data.frames import with_unique_ids
 from nlgauge.data.human.forms import Form, FormQuestion, Per, Shape
 from nlgauge.data.roles import ROLES, no_such_column
 from nlgauge.data.tables import Items, ResponseSets
@@ -114,7 +115,7 @@ def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
     wanted, found = (ResponseSets, "single texts") if shape.of == "set" else (Items, "sets of responses")
     if not isinstance(table, wanted):
         raise DataError(f"found {found}; expected {'sets of responses' if shape.of == 'set' else 'single texts'}")
-    frame = table.to_polars() if isinstance(table, ResponseSets) else table.frame
+    frame = with_unique_ids(table.to_polars() if isinstance(table, ResponseSets) else table.frame)
     rows = []
     for cells in frame.iter_rows(named=True):
         system = _storable(cells.get("system") or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nlgauge.annotate.settings import Asking, Known, StudySettings
 from nlgauge.cli.annotate import STUDY, Database
@@ -28,6 +28,9 @@ def new(
     data: str = required("What is rated: sets or single texts, as the form asks.", metavar="FILE"),
     per_unit: int | None = option(None, "Sets or items of a unit, instead of the form's number.", metavar="N"),
     smaller_last: bool = option(False, "The last unit may have fewer."),
+    pages: Literal["apart", "joined"] = option(
+        "apart", "Pages as the form has them; joined: those that show the same on one (asp-hds)."
+    ),
     apart: str = option("", "Pair sets that differ in this column (rnk-hds).", metavar="COL"),
     negatives: bool = option(True, "Make negatives (story-quality)."),
     ids: str = option("", "Ids that may come in from platforms, one per line. Default: any.", metavar="FILE"),
@@ -49,6 +52,8 @@ def new(
 
     plugins.use()
     chosen = load_form(form)
+    if pages == "joined":
+        chosen = chosen.with_joined_pages()
     shape = chosen.unit if per_unit is None else replace(chosen.unit, size=per_unit)
     rules = known.rules
     known.check(asking, rules)

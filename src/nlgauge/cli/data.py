@@ -13,11 +13,13 @@ import click
 from nlgauge.cli.commands import CommandGroup, argument
 from nlgauge.cli.output import Output, check_file, columns, say, show_list
 from nlgauge.configured import Options, check_that, option, required
+from nlgauge.data.columns import Reading
 from nlgauge.errors import OptionError
 
 if TYPE_CHECKING:
     from nlgauge.data.datasets import Dataset
 
+_FORM = "set-diversity"
 _TABLE = "Written here: .jsonl, .csv, .tsv or .parquet."
 
 
@@ -141,6 +143,47 @@ def write_judgments(
     say(f"wrote {output}: {len(found.items):,} items ({found.format}) with {scores}{written}")
 
 
+def sample_sets(
+    reading: Reading,
+    files: Sequence[str] = argument("FILE...", "Outputs of systems: a file each, or with a column of systems."),
+    output: Path = required(f"Response sets. {_TABLE}", metavar="OUT", flags=("--output", "-o")),
+    subsets: int = option(100, "Random subsets of the queries.", metavar="N"),
+    responses_per_set: int = option(15, "Queries in a subset, and so responses of a system in a set.", metavar="N"),
+    seed: int = option(12345, "Seed of every random step.", metavar="N"),
+) -> None:
+    """Draw sets of responses of every system to the same queries, for the form set-diversity (paper 2, section 3.2.4).
+
+    Queries are contexts, or ids where there is none; of several responses to a query one is drawn.
+
+    Example: nlgauge data sample-sets method_*.jsonl -o sets.jsonl
+    """
+    from nlgauge.data.assembling import by_system
+    from nlgauge.data.human.evaluation_sets import evaluation_sets
+    from nlgauge.data.human.forms import load_form
+    from nlgauge.data.reading import read_tables
+    from nlgauge.data.tables import Items, ResponseSets
+    from nlgauge.data.writing import write_table
+    from nlgauge.scoring.scoring import file_names
+
+    check_that(subsets >= 1, "subsets", subsets, "1 or more")
+    check_that(responses_per_set >= 2, "responses_per_set", responses_per_set, "2 or more")
+    check_file("output", output, files)
+    systems: dict[str, ResponseSets] = {}
+    for name, (_, table) in zip(file_names(files), read_tables(files, reading, ()), strict=True):
+        for system, sets in by_system(table.as_sets() if isinstance(table, Items) else table).items():
+            if (title := system or name) in systems:
+                raise OptionError(f"the system '{title}' is in two files; expected each in one")
+            systems[title] = sets
+    found = evaluation_sets(systems, subsets=subsets, responses=responses_per_set, seed=seed)
+    write_table(found, output)
+    usual = load_form(_FORM).unit.size
+    size = "" if len(systems) == usual else f" --per-unit {len(systems)}"
+    say(
+        f"wrote {output}: {len(found):,} sets of {responses_per_set} responses, {len(systems)} systems on {subsets:,} "
+        f"subsets of queries; next: nlgauge annotate new STUDY --form {_FORM} --data {output}{size}"
+    )
+
+
 def _state(dataset: Dataset, folder: Path | None) -> str:
     present = dataset.present(folder) if folder else 0
     if present == len(dataset.files):
@@ -150,7 +193,8 @@ def _state(dataset: Dataset, folder: Path | None) -> str:
 
 app = CommandGroup(
     "data",
-    "List, locate and verify public datasets of the papers; make pairs of dialogs and tables of human judgments.\n\n"
+    "List, locate and verify public datasets of the papers; make pairs of dialogs, tables of human judgments and sets "
+    "for raters.\n\n"
     "Nothing is downloaded: `list --format json` says where each dataset comes from.",
     {
         "list": list_datasets,
@@ -158,6 +202,7 @@ app = CommandGroup(
         "verify": verify_datasets,
         "pairs": write_dialog_pairs,
         "judgments": write_judgments,
+        "sample-sets": sample_sets,
     },
     examples=["nlgauge data verify mans huse --data-dir ~/research"],
 )

@@ -46,12 +46,18 @@ class Assembly:
     def table(self, data: Mapping[str, list[Any]], lines: Lines | None) -> Table:
         """Columns as a table; `lines` has the place of each row in its file."""
         layout = self.reading.resolve(list(data), self.name)
+        ids: Sequence[Any] | None = data[layout.id] if layout.id else None
+        if layout.wide and self.reading.empty_cells == "drop-set":
+            kept = np.flatnonzero(self._have_cells(data, layout.wide))
+            data = {name: [values[row] for row in kept] for name, values in data.items()}
+            ids = data[layout.id] if layout.id else kept if lines is None else None
+            lines = None if lines is None else np.asarray(lines)[kept]
         origin = Origin(self.name, lines, layout.parts)
         for name in () if self.extras == "all" else self.extras:
             if name not in data:
                 raise no_such_column(name, data, file=self.name, option="column")
         common: dict[str, Any] = {
-            "ids": data[layout.id] if layout.id else None,
+            "ids": ids,
             "contexts": data[layout.context] if layout.context else None,
             "systems": data[layout.system] if layout.system else None,
             "runs": data[layout.runs] if layout.runs else None,
@@ -64,6 +70,18 @@ class Assembly:
         if layout.responses:
             return ResponseSets.of(data[layout.responses], column=layout.responses, **common)
         return ResponseSets.of(self._gather_wide(data, layout.wide, origin), column=layout.wide[0], **common)
+
+    def has_no_sets(self, data: Mapping[str, list[Any]]) -> bool:
+        """Whether every row is left out, since it has no response."""
+        if self.reading.empty_cells != "drop-set":
+            return False
+        wide = self.reading.resolve(list(data), self.name).wide
+        return bool(wide) and not any(self._have_cells(data, wide))
+
+    def _have_cells(self, data: Mapping[str, list[Any]], wide: Sequence[str]) -> list[bool]:
+        """Whether each row has a response."""
+        empty = "" if self.is_csv else None
+        return [any(cell != empty for cell in row) for row in zip(*(data[name] for name in wide), strict=True)]
 
     def split_references(self, values: Iterable[str | None]) -> list[list[str]]:
         """One reference per value, or several with the separator between them."""
@@ -103,7 +121,7 @@ class Assembly:
         empty, meaning = "" if self.is_csv else None, self.reading.empty_cells
         if self.is_csv and meaning == "keep":
             return sets
-        if meaning == "drop":
+        if self.reading.drops_cells:
             return [[response for response in responses if response != empty] for responses in sets]
         bad = next((row for row, responses in enumerate(sets) if empty in responses), None)
         if bad is None:

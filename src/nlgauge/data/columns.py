@@ -14,7 +14,7 @@ from nlgauge.data.roles import find_column, names_shown, no_such_column
 from nlgauge.data.sources.files import FORMATS
 from nlgauge.errors import DataError, OptionError, argument
 
-EmptyCells = Literal["error", "keep", "drop"]
+EmptyCells = Literal["error", "keep", "drop", "drop-set"]
 _MOST_COLUMNS = 100_000
 _MOST_CELLS = 50_000_000  # of one chunk, whose text is much smaller
 _DIGITS, _MOST_DIGITS = "0123456789", 9
@@ -28,11 +28,12 @@ class Reading(Options):
 
     Of a column's name, None means the usual names, and an empty one that no column plays the part. `responses` is a
     list column, or the prefix of wide columns (`resp` for `resp_0, resp_1, …`). `empty_cells` says what an empty cell
-    of a wide CSV row means, since the format cannot tell an empty response from none. `references` is a list column, a
-    column with one reference per row, the prefix of wide columns, or a column with several references per row and
-    `references_separator` between them. Items may have different numbers of references: empty cells after the last one
-    are none. `aligned` names companion files of plain text (`context` or `references`), line by line, or the input of
-    an OpenAI batch (`context`); in Python it may be a dictionary.
+    of a wide CSV row means, since the format cannot tell an empty response from none: with `drop` it is none, and with
+    `drop-set` a row without any response is left out, too. `references` is a list column, a column with one reference
+    per row, the prefix of wide columns, or a column with several references per row and `references_separator` between
+    them. Items may have different numbers of references: empty cells after the last one are none. `aligned` names
+    companion files of plain text (`context` or `references`), line by line, or the input of an OpenAI batch
+    (`context`); in Python it may be a dictionary.
     """
 
     heading: ClassVar[str] = "Data"
@@ -49,7 +50,11 @@ class Reading(Options):
     references_separator: str = option(
         "", r"Text between references in one cell or line, as in '\t'.", metavar="TEXT", escapes=True
     )
-    empty_cells: EmptyCells = option("error", "An empty cell of a wide CSV row: an error, an empty response, or none.")
+    empty_cells: EmptyCells = option(
+        "error",
+        "An empty cell of a wide CSV row: an error, an empty response (keep), or none (drop; drop-set also leaves out "
+        "rows of empty cells).",
+    )
     input_format: str = option("", "jsonl, csv, tsv, parquet or text. Default: by name and content.", metavar="FORMAT")
     set_size: int = option(0, "Plain text: every N lines are one set.", metavar="N")
     aligned: Sequence[str] | Mapping[str, str] = option(
@@ -85,6 +90,11 @@ class Reading(Options):
                 f"{argument('set_size', self.set_size)}: references belong to single texts, not to sets; expected "
                 f"{argument('aligned', 'context=FILE')} alone"
             )
+
+    @property
+    def drops_cells(self) -> bool:
+        """Whether an empty cell of a wide row is no response."""
+        return self.empty_cells in ("drop", "drop-set")
 
     @property
     def companions(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from nlgauge.data.assembling import Assembly, Extras, Table, as_one_set
 from nlgauge.data.columns import Reading
+from nlgauge.data.roles import ROLES
 from nlgauge.errors import DataError
 
 
@@ -22,6 +23,30 @@ def is_frame(data: Any) -> bool:
         return True
     named = any(hasattr(data, name) for name in ("column_names", "columns", "schema"))
     return named and hasattr(data, "__arrow_c_stream__")
+
+
+def with_unique_ids(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows with an id that others have, too, get `id/value`, with the value of the first column that tells them apart.
+
+    Columns of labels, parameters and systems are tried; rows that are equal there are numbered from the second on
+    (`id/value/2`). The released files of paper 1 have one `sample_id` for the high and the low set of a context. Ids
+    stay as they are where no such column has two values or more for every duplicated id.
+    """
+    twice = frame["id"].is_duplicated()
+    for name in dict.fromkeys((*ROLES["label"], *ROLES["parameter"], *ROLES["system"])) if twice.any() else ():
+        if name not in frame.columns or frame[name].dtype.is_nested() or frame[name].null_count():
+            continue
+        if not frame.select((pl.col(name).n_unique().over("id") > 1) | ~twice).to_series().all():
+            continue
+        number = pl.col(name).cast(pl.Float64, strict=False)
+        whole = pl.when(number == number.round()).then(number.cast(pl.Int64, strict=False).cast(pl.String))
+        made = pl.concat_str("id", whole.otherwise(pl.col(name).cast(pl.String)), separator="/")
+        found = frame.with_columns(id=pl.when(twice).then(made).otherwise("id"))
+        place = pl.int_range(1, pl.len() + 1).over("id")
+        found = found.with_columns(id=pl.when(place > 1).then(pl.format("{}/{}", "id", place)).otherwise("id"))
+        if not found["id"].is_duplicated().any():
+            return found
+    return frame
 
 
 def is_records(data: Any) -> bool:

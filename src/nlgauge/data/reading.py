@@ -203,13 +203,14 @@ class Source:
             return self._assembly.frame_table(self._parquet_frame(chunk.rows), _parquet_lines(chunk))
         if self.is_csv:
             found = self._csv_columns(chunk)
-            return None if found is None else self._assembly.table(*found)
+            return None if found is None or self._assembly.has_no_sets(found[0]) else self._assembly.table(*found)
         rows, lines = decode_chunk(chunk, self.name)
         if not rows:
             return None
         first = OBJECT.decode(chunk.header)
         names = self._check_same_parts(first, rows, lines)
-        return self._assembly.table(_transposed(rows, names, self.name), lines)
+        data = _transposed(rows, names, self.name)
+        return None if self._assembly.has_no_sets(data) else self._assembly.table(data, lines)
 
     def _shard_chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
         before, expected = 0, None
@@ -231,7 +232,7 @@ class Source:
         if self.format == "jsonl":
             names = list(decode_chunk(replace(chunk, payload=chunk.header + b"\n"), self.name)[0][0])
             layout = self.reading.resolve(names, self.name)
-            return tuple(sorted(layout.parts.values())) + (() if self.reading.empty_cells == "drop" else layout.wide)
+            return tuple(sorted(layout.parts.values())) + (() if self.reading.drops_cells else layout.wide)
         return tuple(sorted(self._csv_header(chunk)))
 
     def columns_in(self, chunk: Chunk) -> tuple[Columnar, Lines] | None:
@@ -279,7 +280,7 @@ class Source:
         names = list(dict.fromkeys(chain(first, *rows)))
         layout = self.reading.resolve(names, self.name)
         new = layout.claimed - first.keys()
-        if self.reading.empty_cells == "drop":
+        if self.reading.drops_cells:
             new -= set(layout.wide)
         if first.keys() & set(layout.wide_references):
             new -= set(layout.wide_references)

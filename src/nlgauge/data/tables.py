@@ -248,7 +248,8 @@ class _PlainTable:
 class Ratings(_PlainTable):
     """One row per answer of a rater: `item, rater, question, value`, and a time when known.
 
-    `pair`, when present, names the two responses of the set `item` that were compared, such as `0-2`.
+    `pair`, when present, names the two responses of the set `item` that were compared, such as `0-2`. `assignment`,
+    when present and not null, names what was rated together: numbers of different assignments cannot be compared.
     """
 
     _required: ClassVar[Mapping[str, pl.DataType]] = {

@@ -11,7 +11,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.data.columns import Reading
-from nlgauge.data.frames import frame_table, is_frame, polars_frame
+from nlgauge.data.frames import frame_table, is_frame, polars_frame, with_unique_ids
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
 from nlgauge.data.roles import find_column, names_in
@@ -73,7 +73,7 @@ def load_sets(entry: Any, reading: Reading) -> ResponseSets:
     if isinstance(entry, Items):
         return entry.as_sets()
     if isinstance(entry, ResponseSets):
-        return entry
+        return replace(entry, frame=with_unique_ids(entry.frame)) if entry.explicit_ids else entry
     raise DataError(f"cannot study a {type(entry).__name__}; expected a file name, a table, a frame or lists of texts")
 
 
@@ -87,7 +87,7 @@ def _with_ids(frame: pl.DataFrame, columns: Reading) -> pl.DataFrame:
     column = find_column(frame.columns, "id", columns.id)
     if column is None:
         return frame.with_columns(pl.int_range(1, pl.len() + 1).cast(pl.String).alias("id"))
-    return frame.with_columns(names_in(frame, column, option="id").fill_null("").alias("id"))
+    return with_unique_ids(frame.with_columns(names_in(frame, column, option="id").fill_null("").alias("id")))
 
 
 def task_names(entries: Sequence[Any], names: Sequence[str] = ()) -> list[str]:

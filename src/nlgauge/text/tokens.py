@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,7 +83,8 @@ class Tokenizer:
 
     `space`: any white space · `space-nodot`: every "." is deleted, then split on spaces (paper 1's released code) ·
     `word`: Unicode words and single punctuation marks · `13a`: sacrebleu's default · `char`: code points ·
-    `hf:FILE`: a `tokenizer.json` of the Hugging Face `tokenizers` library.
+    `hf:FILE`: a `tokenizer.json` of the Hugging Face `tokenizers` library · `wordpiece:FILE`: WordPiece, as BERT's,
+    with the vocabulary of a `vocab.txt` or `tokenizer.json`.
     """
 
     name: str
@@ -92,18 +96,27 @@ class Tokenizer:
             texts = texts.str.to_lowercase()
         return _CUTTERS[self.name](texts) if self.name in _CUTTERS else _from_token_lists(_encode(self.name, texts))
 
+    @property
+    def vocabulary_size(self) -> int | None:
+        """How many tokens it can make; None where there is no list of them."""
+        return None if self.name in _CUTTERS else int(_loaded(self.name).get_vocab_size(with_added_tokens=False))
+
 
 def canonical_tokenizer(name: str) -> str:
-    """Check a tokeniser's name; a file gets the start of its hash appended, which is verified if already there."""
+    """Check a tokeniser's name; a file gets the start of its hash appended, which is verified if already there.
+
+    For WordPiece it is the hash of the vocabulary and of how words are made, which is the same for either kind of file.
+    """
     if name in _CUTTERS:
         return name
-    if name.startswith("hf:"):
-        path, _, claimed = name.removeprefix("hf:").partition("@")
-        digest = file_digest(path)[:12]
-        if claimed and claimed != digest:
-            raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is a different tokeniser")
-        return f"hf:{path}@{digest}"
-    raise UnknownName.among("tokeniser", name, [*_CUTTERS, "hf:FILE"])
+    kind, _, rest = name.partition(":")
+    if kind not in _OF_FILES or not rest:
+        raise UnknownName.among("tokeniser", name, [*_CUTTERS, *(f"{one}:FILE" for one in _OF_FILES)])
+    path, _, claimed = rest.partition("@")
+    digest = (file_digest(path) if kind == "hf" else wordpiece_digest(path))[:12]
+    if claimed and claimed != digest:
+        raise ModelError(f"{path}: has hash {digest}; expected {claimed}: this is a different tokeniser")
+    return f"{kind}:{path}@{digest}"
 
 
 def offsets_of(lengths: Array | Sequence[int]) -> Array:
@@ -153,9 +166,15 @@ _CUTTERS: dict[str, Callable[[pl.Series], TokenTable]] = {
 
 
 def _encode(name: str, texts: pl.Series) -> pl.Series:
-    path = name.removeprefix("hf:").partition("@")[0]
-    encodings = _load_hf(path, file_digest(path)).encode_batch(texts.to_list(), add_special_tokens=False)
+    encodings = _loaded(name).encode_batch(texts.to_list(), add_special_tokens=False)
     return pl.Series([encoding.tokens for encoding in encodings], dtype=pl.List(pl.String))
+
+
+def _loaded(name: str) -> Any:
+    """The tokeniser of a file, which reads whole texts and adds nothing to them."""
+    kind, _, rest = name.partition(":")
+    path = rest.partition("@")[0]
+    return _OF_FILES[kind](path, file_digest(path))
 
 
 @lru_cache(maxsize=4)
@@ -165,9 +184,54 @@ def _load_hf(path: str, _digest: str) -> Any:
     except ImportError as error:
         raise MissingExtra.needs("a tokenizer file", "tokenizers") from error
     try:
-        return HuggingFaceTokenizer.from_file(path)
+        loaded = HuggingFaceTokenizer.from_file(path)
     except Exception as error:  # the library raises nothing narrower for a bad file
         raise ModelError(f"{path}: not a tokenizer file ({error}); expected a tokenizer.json") from error
+    loaded.no_truncation()
+    loaded.no_padding()
+    return loaded
+
+
+@lru_cache(maxsize=4)
+def _load_wordpiece(path: str, digest: str) -> Any:
+    """WordPiece alone: the special tokens of a `tokenizer.json` are words like others, since texts may hold them."""
+    try:
+        from tokenizers import Tokenizer as HuggingFaceTokenizer
+        from tokenizers.models import WordPiece
+        from tokenizers.normalizers import BertNormalizer
+        from tokenizers.pre_tokenizers import BertPreTokenizer
+    except ImportError as error:
+        raise MissingExtra.needs("WordPiece", "tokenizers") from error
+    if path.endswith(".json"):
+        found = _load_hf(path, digest)
+        if not isinstance(found.model, WordPiece):
+            raise ModelError(f"{path}: holds {type(found.model).__name__}; expected WordPiece (hf:FILE takes any)")
+        made = HuggingFaceTokenizer(found.model)
+        made.normalizer, made.pre_tokenizer = found.normalizer, found.pre_tokenizer
+        return made
+    try:
+        tokens = Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"{path}: is not UTF-8; expected a vocab.txt, one token per line") from error
+    if _UNKNOWN not in tokens or len(set(tokens)) < len(tokens):
+        raise ModelError(
+            f"{path}: no vocabulary of WordPiece; expected different tokens, one per line, with {_UNKNOWN}"
+        )
+    cased = any(token != token.lower() for token in tokens if not token.startswith("["))
+    made = HuggingFaceTokenizer(WordPiece({token: i for i, token in enumerate(tokens)}, unk_token=_UNKNOWN))
+    made.normalizer, made.pre_tokenizer = BertNormalizer(lowercase=not cased), BertPreTokenizer()
+    return made
+
+
+def wordpiece_digest(path: str) -> str:
+    """A hash of the vocabulary and of how texts become words."""
+    whole = json.loads(_load_wordpiece(path, file_digest(path)).to_str())
+    parts = [whole["normalizer"], whole["pre_tokenizer"], whole["model"]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+_OF_FILES: dict[str, Callable[[str, str], Any]] = {"hf": _load_hf, "wordpiece": _load_wordpiece}
+_UNKNOWN = "[UNK]"
 
 
 def _from_token_lists(lists: pl.Series) -> TokenTable:

@@ -207,16 +207,19 @@ def find_contrary(connection: Connection, study: Study, rater_id: int, rule: Cor
         .where(answer.c.question.in_(counted))
     )
     units: dict[int, Unit] = {}
-    found, comparisons = [], set()
+    found, comparisons, within = [], set(), dict[Key, int]()
     for row in connection.execute(query):
         if row.id not in units:
             units[row.id] = unit_of(row)
         for rated in ratings_of(study.form, row.question, row.item, msgspec.json.decode(row.value_json), units[row.id]):
             item = f"{rated.item}#{rated.pair}"
             found.append((str(row.rater_id), item, rated.question, rated.value))
-            if study.form.question(row.question).among and len(units[row.id].items) == 2:
+            asked = study.form.question(row.question)
+            if asked.among and len(units[row.id].items) == 2:
                 comparisons.add(item)
-    return rule.find(str(rater_id), found, comparisons)
+            if asked.relative:
+                within[item, rated.question] = row.id
+    return rule.find(str(rater_id), found, comparisons, within)
 
 
 def _same_texts(

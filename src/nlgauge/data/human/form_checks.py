@@ -103,6 +103,8 @@ def _question_problems(shape: Shape, step: Step, question: FormQuestion) -> Iter
         yield "found a question that compares items; expected per = 'unit' and units of at least 2"
     if question.widget == "span" and (question.per != "item" or shape.of != "item"):
         yield "found spans; expected per = 'item' in a form whose units are made of items, which have one text each"
+    if question.relative and (question.widget not in ("scale", "number") or question.per != "item" or shape.size < 3):
+        yield "found relative = true; expected a scale or number with per = 'item' in units of at least 3"
     if question.widget in ("scale", "number", "text"):
         yield from _range_problems(question)
     if question.widget == "choice" and bool(question.among) == bool(question.values):

@@ -86,7 +86,10 @@ class SpanKind:
 
 @dataclass(frozen=True, kw_only=True)
 class FormQuestion:
-    """One question; `min` and `max` bound a number, or the length of a text in characters."""
+    """One question; `min` and `max` bound a number, or the length of a text in characters.
+
+    `relative` says that numbers compare the items of one assignment, and mean nothing beyond it.
+    """
 
     id: str
     widget: Widget
@@ -102,6 +105,7 @@ class FormQuestion:
     deductions: tuple[Deduction, ...] = ()
     required: bool = True
     export: bool = True
+    relative: bool = False
 
     def part(self, deduction: Deduction) -> FormQuestion:
         """The question behind a deduction: how many points, none by default."""
@@ -165,6 +169,21 @@ class Form:
         if id not in known:
             raise DataError(f"no question '{id[:40]}' in the form '{self.name}'; {nearest(id, known)}")
         return known[id]
+
+    def with_joined_pages(self) -> Form:
+        """The form with pages that follow each other and show the same on one page."""
+        steps: list[Step] = []
+        for step in self.steps:
+            if not steps or steps[-1].show != step.show:
+                steps.append(step)
+                continue
+            title = f"{steps[-1].title} {step.title}"
+            told = tuple(dict.fromkeys((*steps[-1].instructions, *step.instructions)))
+            asked = (*steps[-1].questions, *step.questions)
+            steps[-1] = replace(step, title=title, instructions=told, questions=asked)
+        if len(steps) == len(self.steps):
+            raise DataError(f"no two pages of the form '{self.name}' that follow each other show the same")
+        return replace(self, steps=tuple(steps))
 
     def to_json(self) -> str:
         """The form as it is stored with a study."""

@@ -17,6 +17,7 @@ from nlgauge.errors import DataError, OptionError, argument
 
 Scale = tuple[float, float]
 _KEPT = ("pair", "time")
+_NOT_NAMES = ("value", "assignment")
 _WILD = frozenset("*?[")
 _OTHERWISE = {
     "value": ", or give a pattern such as 'rating_*' if each rater has a column",
@@ -31,29 +32,35 @@ def read_ratings(
     rater: str = "rater",
     question: str = "question",
     value: str = "value",
+    assignment: str = "assignment",
     scale: Scale | None = None,
     format: str = "",
 ) -> Ratings:
     """Read ratings from a table whose columns have these names.
 
     Without a column `question`, the question is the name of the value column. A column `pair` (the two responses of a
-    set that were compared, such as `0-2`) and a column `time` are kept. `value` may be a pattern such as `rating_*`:
-    each column that it matches holds the ratings of one rater, who is named after the column; an empty cell there is
-    not a rating. `scale` gives the lowest and the highest rating that may occur.
+    set that were compared, such as `0-2`) and a column `time` are kept. So is a column `assignment`: it names what was
+    rated together, where numbers can be compared within one assignment only ("" as its name: there is none). `value`
+    may be a pattern such as `rating_*`: each column that it matches holds the ratings of one rater, who is named after
+    the column; an empty cell there is not a rating. `scale` gives the lowest and the highest rating that may occur.
     """
-    _check_options((item, rater, question, value), scale)
+    taken = (item, rater, question, value)
+    _check_options(taken if assignment in ("", "assignment") else (*taken, assignment), scale)
     frame, origin = read_cells(path, format=format)
     is_wide = value not in frame.columns and not _WILD.isdisjoint(value)
     names = {"item": item} if is_wide else {"item": item, "rater": rater, "value": value}
     if question in frame.columns or question != "question":
         names["question"] = question
+    if assignment != "assignment" or (assignment in frame.columns and assignment not in taken):
+        names |= {"assignment": assignment} if assignment else {}
     for role, name in names.items():
         if name not in frame.columns:
             advice = f"name the column with {argument(role)}{_OTHERWISE.get(role, '')}"
             raise no_such_column(name, frame.columns, file=origin.file, option=role, advice=advice)
     about = frame.select(
-        *(_name_column(frame, part, name, origin) for part, name in names.items() if part != "value"),
-        *(_kept_column(frame, name) for name in _KEPT if name in frame.columns and name not in names.values()),
+        *(_name_column(frame, part, name, origin) for part, name in names.items() if part not in _NOT_NAMES),
+        *(_kept_column(frame, name, name) for name in _KEPT if name in frame.columns and name not in names.values()),
+        *(_kept_column(frame, name, part) for part, name in names.items() if part == "assignment"),
     )
     lines = np.asarray(origin.lines)
     if is_wide:
@@ -71,7 +78,8 @@ def read_ratings(
         table = about.with_columns(value=_numbers(frame[value], origin, scale))
     if "question" not in names:
         table = table.with_columns(question=pl.lit(_stem(value) if is_wide else value))
-    order = ["item", "rater", "question", "value", *(name for name in _KEPT if name in table.columns)]
+    others = (name for name in ("assignment", *_KEPT) if name in table.columns)
+    order = ["item", "rater", "question", "value", *others]
     ratings = Ratings(table.select(order), Origin(origin.file, lines, names))
     _refuse_repeats(ratings)
     return ratings
@@ -93,9 +101,9 @@ def _name_column(frame: pl.DataFrame, part: str, name: str, origin: Origin) -> p
     return column.alias(part)
 
 
-def _kept_column(frame: pl.DataFrame, name: str) -> pl.Series:
-    column = frame[name]
-    if name == "pair" and not column.dtype.is_nested():
+def _kept_column(frame: pl.DataFrame, name: str, part: str) -> pl.Series:
+    column = frame[name].alias(part)
+    if part != "time" and not column.dtype.is_nested():
         column = column.cast(pl.String)
     return column.replace("", None) if column.dtype == pl.String else column
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,15 +24,16 @@ from nlgauge.metrics.base import OVER, Metric, Shares, WordingMetric, refuse
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.orders import Orders
 from nlgauge.metrics.score import Bounds, Direction, Score
+from nlgauge.metrics.tokenizers import in_files, named_tokenizer
 from nlgauge.stats.inference import Inference
 from nlgauge.stats.jackknife import LeftOut, added_keys, jackknife_interval
 from nlgauge.stats.means import within
 from nlgauge.text.census import Census, Sketch, Summary
-from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
+from nlgauge.text.tokens import Tokenizer
 
 BERT_VOCABULARY = 30522
 SKETCH = "hll-16"
-TOKENIZER = "Tokeniser: space, space-nodot, word, 13a, char, or a tokenizer.json."
+TOKENIZER = "Tokeniser: space, space-nodot, word, 13a, char, wordpiece (BERT's), or hf:FILE, a tokenizer.json."
 CASE = "Keep upper and lower case apart, or put all in lower case."
 ORDERS = "N-gram orders; scores of several orders are averaged."
 
@@ -45,12 +47,12 @@ class TokenOptions(Metric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "tok", canonical_tokenizer(self.tok))
+        object.__setattr__(self, "tok", named_tokenizer(self.tok))
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokeniser that the options name."""
-        return Tokenizer(self.tok, lower=self.case == "lower")
+        return Tokenizer(in_files(self.tok), lower=self.case == "lower")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +277,8 @@ class ExpectationAdjustedDistinct(NgramRatio):
 
     EAD = N / (V (1 - ((V - 1) / V)^C)), with N different among C n-grams and V possible ones (paper 2, equations 1-5).
     `vocab` is the number of words (`bert` is 30,522; V is then its n-th power), or `corpus:FILE` to count the
-    different n-grams of a corpus.
+    different n-grams of a corpus. It should be the vocabulary of the tokens that are counted: `tok=wordpiece` has
+    BERT's 30,522; a warning says where V belongs to another tokeniser.
     """
 
     name: ClassVar[str] = "ead"
@@ -320,6 +323,25 @@ class ExpectationAdjustedDistinct(NgramRatio):
         if self.vocab.startswith("corpus:"):
             return float(self._measured[n])
         return float(BERT_VOCABULARY if self.vocab == "bert" else int(self.vocab)) ** n
+
+    def prepare(self) -> None:
+        """Warn where V belongs to another tokeniser; the paper's own pair of spaces and BERT's V passes."""
+        if (self.tok, self.vocab) != ("space", "bert") and (misfit := self.misfit()):
+            warnings.warn(misfit, stacklevel=2)
+
+    def misfit(self) -> str:
+        """How V and the tokens do not fit together, if it is known."""
+        if self.vocab.startswith("corpus:"):
+            return ""
+        words, size = int(self.possible(1)), self.tokenizer.vocabulary_size
+        if size is not None and size != words:
+            return f"ead: V = {words:,} belongs to another tokeniser; tok={self.tok} has {size:,} tokens: vocab={size}"
+        if size is None and words == BERT_VOCABULARY:
+            return (
+                f"ead: V = {words:,} is the size of BERT's WordPiece vocabulary, and tok={self.tok} makes other "
+                "tokens: tok=wordpiece fits this V, and vocab=corpus:FILE fits any tokeniser"
+            )
+        return ""
 
     def of_counts(self, different: Array, total: Array, n: int) -> Array:
         """Different n-grams relative to what chance would give."""

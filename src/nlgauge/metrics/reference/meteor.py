@@ -27,8 +27,9 @@ from nlgauge.errors import MissingExtra, ModelError
 from nlgauge.metrics.batch import Batch
 from nlgauge.metrics.diversity.ngram import TOKENIZER
 from nlgauge.metrics.reference.references import PooledReferenceMetric, ReferenceMetric
+from nlgauge.metrics.tokenizers import in_files, named_tokenizer
 from nlgauge.models.identity import file_digest
-from nlgauge.text.tokens import Tokenizer, canonical_tokenizer
+from nlgauge.text.tokens import Tokenizer
 
 _PROTOCOL = re.compile(r"[\r\n]+|\|{3,}")
 _EVALUATED_AT_ONCE = 1000
@@ -215,7 +216,7 @@ class MeteorNltk(ReferenceMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "tok", canonical_tokenizer(self.tok))
+        object.__setattr__(self, "tok", named_tokenizer(self.tok))
 
     def prepare(self) -> None:
         """Refuse to begin without NLTK or WordNet."""
@@ -234,7 +235,7 @@ class MeteorNltk(ReferenceMetric):
     def per_item(self, batch: Batch) -> Array:
         """The best of each item's references."""
         paired = batch.with_references
-        tokens = paired.tokens(Tokenizer(self.tok))
+        tokens = paired.tokens(Tokenizer(in_files(self.tok)))
         cut = [tokens.tokens(text) for text in range(len(tokens))]
         with _turns:
             scorer, wordnet = _load_wordnet()

@@ -9,19 +9,29 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Literal
 
 from nlgauge.metrics.score import is_skewed
-from nlgauge.report.card.lengths import FEWEST_LENGTHS, FEWEST_TEXTS, ead_declines, length_gaps
+from nlgauge.report.card.lengths import (
+    FEWEST_LENGTHS,
+    FEWEST_TEXTS,
+    LengthGap,
+    MeasuredSlopes,
+    ead_declines,
+    length_gaps,
+    measured_slopes,
+)
 from nlgauge.report.card.summary import is_significant
 from nlgauge.report.card.texts import SystemFacts
 from nlgauge.report.tables import number
 from nlgauge.scoring.power import POWER, power_of
 from nlgauge.scoring.sizes import WARNING, size_notes
 from nlgauge.studies.base import Result
+from nlgauge.studies.diversity.cut_lengths import FEWEST_LENGTHS as FEWEST_CUTS
+from nlgauge.studies.diversity.cut_lengths import in_percent
 
 if TYPE_CHECKING:
     from nlgauge.report.card.contents import Run
 
 FEW_CONTEXTS = 30
-_FALL_WITH_LENGTH = ("distinct", "ttr")
+_CHANGE_WITH_LENGTH = ("distinct", "ttr")
 _WORDS = tomllib.loads((resources.files("nlgauge.report.card") / "advice.toml").read_text(encoding="utf-8"))
 
 
@@ -97,16 +107,27 @@ def _on_contexts(run: Run, names: Mapping[str, str], facts: Sequence[SystemFacts
 
 def _on_lengths(run: Run, bias: Result | None) -> Iterator[Advice]:
     measured = {score.signature.name for score in run.scores}
-    key = "lengths-with-ead" if "ead" in measured else "lengths-without-ead"
-    for gap in length_gaps(run.texts) if measured & set(_FALL_WITH_LENGTH) else ():
-        one, two = gap.lengths
-        yield _advice(key, first=gap.first, second=gap.second, one=one, two=two, longer=gap.longer)
+    gaps = length_gaps(run.texts) if measured & set(_CHANGE_WITH_LENGTH) else []
+    slopes = measured_slopes(run.metrics, _CHANGE_WITH_LENGTH, run.texts, level=run.interval.level) if gaps else None
+    if slopes is not None:
+        yield from (_on_gap(gap, slopes) for gap in gaps)
     if "ead" not in measured:
         return
     if bias is None:
         yield _advice("ead-unknown", lengths=FEWEST_LENGTHS, texts=FEWEST_TEXTS)
     elif (change := ead_declines(bias)) is not None:
         yield _advice("ead-declines", fall=-change)
+
+
+def _on_gap(gap: LengthGap, slopes: MeasuredSlopes) -> Advice:
+    one, two = gap.lengths
+    facts: dict[str, Any] = {"first": gap.first, "second": gap.second, "one": one, "two": two, "name": slopes.name}
+    if (found := slopes.found) is None:
+        return _advice("lengths-unknown", **facts, lengths=FEWEST_CUTS)
+    fall, rest = map(in_percent, found.slopes)
+    facts |= {"fall": fall, "rest": rest, "low": found.lengths[0], "high": found.lengths[-1], "other": "EAD"}
+    warns = not slopes.has_ead and found.flatter == 1
+    return _advice("lengths", warns=warns, **facts, meaning=slopes.meaning)
 
 
 def _on_conflict(run: Run) -> Iterator[Advice]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from nlgauge.data.tables import Items
+from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.metrics.base import Metric
+from nlgauge.metrics.diversity.ngram import ExpectationAdjustedDistinct
 from nlgauge.report.card.texts import Texts, lengths_by_context
 from nlgauge.scoring.compared import SIGNIFICANT
 from nlgauge.stats.permutation import paired_permutation
 from nlgauge.studies.base import Result
+from nlgauge.studies.diversity.cut_lengths import CutSlopes, cut_slopes
 from nlgauge.studies.diversity.length_bias import NOTABLE_CHANGE, LengthBias
 from nlgauge.text.tokens import Tokenizer
 
@@ -28,11 +32,6 @@ class LengthGap:
     first: str
     second: str
     lengths: tuple[float, float]
-
-    @property
-    def longer(self) -> str:
-        """The system with the longer texts."""
-        return self.second if self.lengths[1] > self.lengths[0] else self.first
 
 
 def length_gaps(texts: Texts) -> list[LengthGap]:
@@ -68,7 +67,49 @@ def own_length_bias(texts: Texts, seed: int) -> Result | None:
     if len(ranked) < FEWEST_LENGTHS or ranked[FEWEST_LENGTHS - 1] < FEWEST_TEXTS:
         return None
     size = int(min(_MOST_TEXTS, max(FEWEST_TEXTS, ranked[FEWEST_LENGTHS - 1] // 2)))
-    return LengthBias(texts_per_set=size, designated=False, seed=seed).run(Items.of(pool.to_list()))
+    return LengthBias(texts_per_set=size, designated=False, cut=False, seed=seed).run(Items.of(pool.to_list()))
+
+
+@dataclass(frozen=True)
+class MeasuredSlopes:
+    """How much a metric and EAD change with length alone on the texts of all systems; None where it is not known."""
+
+    name: str
+    has_ead: bool
+    found: CutSlopes | None
+
+    @property
+    def meaning(self) -> str:
+        """What follows where the two disagree."""
+        flatter = None if self.found is None else self.found.flatter
+        if flatter is None:
+            return f"Which of the two changes less is not shown: where {self.name} and EAD disagree, neither decides."
+        if not self.has_ead:
+            ways = ("EAD would change more with length here", "EAD changes less with length here: add it, -m ead")
+            return f"{ways[flatter]}."
+        less, more = (self.name, "EAD") if flatter == 0 else ("EAD", self.name)
+        return f"{less} changes less with length here: where the two disagree, length speaks against {more}."
+
+
+def measured_slopes(
+    metrics: Sequence[Metric], names: Sequence[str], texts: Texts, *, level: float
+) -> MeasuredSlopes | None:
+    """Slopes of the first metric that length is known to change, and of EAD, as they were measured; None without one.
+
+    The responses of all systems are cut to common lengths; EAD is that of the paper where it was not measured.
+    """
+    chosen = next((one for one in metrics if one.name in names), None)
+    if chosen is None:
+        return None
+    measured = next((one for one in metrics if one.name == ExpectationAdjustedDistinct.name), None)
+    parts = []
+    for system in texts.systems:
+        mine = texts.of(system)
+        parts.append(
+            ResponseSets.of(mine["responses"].to_list(), contexts=mine["context"].to_list(), ids=mine["id"].to_list())
+        )
+    found = cut_slopes(parts, (chosen, measured or ExpectationAdjustedDistinct()), level=level)
+    return MeasuredSlopes(chosen.name, measured is not None, found)
 
 
 def ead_declines(study: Result) -> float | None:

@@ -6,6 +6,7 @@ Ratings are tables of raters x items, with NaN where a rater did not rate an ite
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -138,12 +139,17 @@ def _alpha_or_nan(ratings: Array, level: Level) -> float:
     return float(_weighted_alpha(*_counted(pairable), np.ones((1, pairable.shape[1])), level)[0])
 
 
-def rater_correlations(ratings: Array, *, leave_one_out: bool = False) -> Array:
+def rater_correlations(ratings: Array, *, assignments: Array | None = None, leave_one_out: bool = False) -> Array:
     """Pearson's correlation of each rater with the mean rating, over items that another rater has rated, too.
 
     Liu et al. (2022, on EAD) drop workers who correlate below 0.65 with a mean that includes them; `leave_one_out`
     takes the mean of the others. NaN for raters who cannot be judged: fewer than 3 such items, or one side constant.
+
+    `assignments` has the number of the assignment of every rating, where numbers can be compared within one assignment
+    only: the correlation is then the mean of those of `within_assignments`, each counted by its items.
     """
+    if assignments is not None:
+        return within_assignments(ratings, assignments, leave_one_out=leave_one_out).of_raters()
     ratings = rating_table(ratings)
     given = ~np.isnan(ratings)
     count, total = given.sum(axis=0), np.where(given, ratings, 0).sum(axis=0)
@@ -151,25 +157,79 @@ def rater_correlations(ratings: Array, *, leave_one_out: bool = False) -> Array:
     for rater, row in enumerate(ratings):
         common = given[rater] & (count > 1)
         if common.sum() >= _FEWEST_ITEMS:
-            own, totals, counts = row[common], total[common], count[common]
-            mean = (totals - own) / (counts - 1) if leave_one_out else totals / counts
-            found[rater] = correlation(own, mean, "pearson")
+            found[rater] = correlation(row[common], _followed(row, total, count, common, leave_one_out), "pearson")
     return found
 
 
-def rescale(ratings: Array, *, low: float = 0.0, high: float = 10.0) -> Array:
+@dataclass(frozen=True)
+class WithinAssignments:
+    """Correlations of raters with the mean within each assignment, raters x assignments, and the items behind each."""
+
+    correlations: Array
+    items: Array
+
+    def of_raters(self) -> Array:
+        """The mean over each rater's assignments, counted by items; NaN where no assignment can be judged."""
+        known = ~np.isnan(self.correlations)
+        weights = np.where(known, self.items, 0.0)
+        sums = np.where(known, self.correlations, 0.0) * weights
+        totals = weights.sum(axis=1)
+        return np.divide(sums.sum(axis=1), totals, out=np.full(len(totals), np.nan), where=totals > 0)
+
+
+def within_assignments(ratings: Array, assignments: Array, *, leave_one_out: bool = False) -> WithinAssignments:
+    """How each rater follows the mean rating within each assignment (paper 2, section 3.2.4).
+
+    `assignments` has the shape of the ratings, numbers from 0 on, and the same number for all raters of a set of items
+    or one for each of them. Offset and range of a rater's numbers say nothing there, so that every rater's ratings in
+    an assignment are mapped to one range before the mean is taken. Equal ratings throughout an assignment follow
+    nothing: 0. NaN with fewer than 3 items that another rater has rated, too, or where the mean is constant.
+    """
+    ratings = rescale(ratings, assignments=assignments)
+    given = ~np.isnan(ratings)
+    count, total = given.sum(axis=0), np.where(given, ratings, 0).sum(axis=0)
+    shape = (len(ratings), int(assignments.max(initial=-1)) + 1)
+    found, items = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
+    for rater, row in enumerate(ratings):
+        common = given[rater] & (count > 1)
+        for one in np.unique(assignments[rater][common]):
+            inside = common & (assignments[rater] == one)
+            items[rater, one] = inside.sum()
+            if items[rater, one] >= _FEWEST_ITEMS:
+                mean = _followed(row, total, count, inside, leave_one_out)
+                is_flat = np.ptp(row[inside]) == 0 and np.ptp(mean) > _NEARLY_NONE
+                found[rater, one] = 0.0 if is_flat else correlation(row[inside], mean, "pearson")
+    return WithinAssignments(found, items)
+
+
+def _followed(row: Array, total: Array, count: Array, chosen: Array, leave_one_out: bool) -> Array:
+    """The mean ratings of the chosen items, or those of the other raters."""
+    mean: Array = total[chosen] / count[chosen]
+    return (total[chosen] - row[chosen]) / (count[chosen] - 1) if leave_one_out else mean
+
+
+def rescale(ratings: Array, *, low: float = 0.0, high: float = 10.0, assignments: Array | None = None) -> Array:
     """Each rater's ratings, scaled linearly so that their minimum is `low` and their maximum `high`.
 
-    Ratings of a rater who gave all items the same rating become the middle of the scale.
+    Ratings of a rater who gave all items the same rating become the middle of the scale. With `assignments`, as in
+    `within_assignments`, the ratings in each assignment are scaled on their own.
     """
     if not low < high:
         raise OptionError(f"a scale from {low:g} to {high:g}; expected the low end to be below the high end")
     ratings = rating_table(ratings)
     given = ~np.isnan(ratings)
-    least = np.where(given, ratings, np.inf).min(axis=1, keepdims=True)
-    span = np.where(given, ratings, -np.inf).max(axis=1, keepdims=True) - least
-    share = np.divide(ratings - least, span, out=np.full(ratings.shape, 0.5), where=span > 0)
-    return np.where(given, low + (high - low) * share, np.nan)
+    rows = np.broadcast_to(np.arange(len(ratings))[:, None], ratings.shape)
+    parts = rows if assignments is None else rows * (int(assignments.max(initial=0)) + 1) + assignments
+    _, part = np.unique(parts[given], return_inverse=True)
+    values, count = ratings[given], int(part.max(initial=-1)) + 1
+    least, most = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(least, part, values)
+    np.maximum.at(most, part, values)
+    span = (most - least)[part]
+    share = np.divide(values - least[part], span, out=np.full(len(values), 0.5), where=span > 0)
+    scaled = np.full(ratings.shape, np.nan)
+    scaled[given] = low + (high - low) * share
+    return scaled
 
 
 def _counted(ratings: Array) -> tuple[Array, Any]:

@@ -14,11 +14,21 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option
+from nlgauge.data.tables import ResponseSets
 from nlgauge.drawing import alt, colours, inline
 from nlgauge.errors import DataError, OptionError, argument
+from nlgauge.metrics.batch import JACKKNIFE_GROUPS
 from nlgauge.metrics.diversity.ngram import ExpectationAdjustedDistinct
 from nlgauge.metrics.orders import Orders
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, columns, pair, with_interval
+from nlgauge.studies.diversity.cut_lengths import (
+    FEWEST_LENGTHS,
+    FEWEST_TEXTS,
+    CutSlopes,
+    cut_slopes,
+    in_percent,
+    single_texts,
+)
 from nlgauge.studies.diversity.equal_lengths import SCORES, EqualSets, TextPool
 from nlgauge.studies.loading import check_inputs, load_sets, part_name, parts_of, task_names
 from nlgauge.studies.panels import points_of
@@ -37,6 +47,11 @@ class LengthBias(Seed, TaskOptions, Study):
     set; of response sets, each response is a text. The designated distribution is over as many words as `vocabulary`
     says; without a corpus it is studied alone, over the `lengths`. Even the sign of EAD's slope on a corpus can depend
     on `vocabulary`, `texts_per_set` and the tokeniser: keep them fixed.
+
+    With `cut`, `texts_per_set` of the corpus' texts that are long enough (all, if there are fewer) are also cut to
+    common lengths in words, so that nothing but length differs: the longest is the median length, the shortest half of
+    it. Slopes of these rows have jackknife intervals over contexts (or texts), and a note says which score changes less
+    with length, if that is shown.
 
     `slope` is of the least-squares line through the mean score of each length, `slope_ci` its t interval over lengths.
     `relative_slope` is the slope divided by `mean`, so that scores of different size compare: -.02 means that one more
@@ -70,6 +85,7 @@ class LengthBias(Seed, TaskOptions, Study):
         (), "Lengths in tokens; default: all usable ones.", metavar="LOW:HIGH", separator=":"
     )
     designated: bool = option(True, "Also the designated distribution.")
+    cut: bool = option(True, "Also texts of the corpus, cut to common lengths.")
     tok: str = option("space", "Tokeniser, as in `nlgauge metrics`.", metavar="NAME")
     case: Literal["keep", "lower"] = option("keep", "Keep upper case, or write all in lower case.")
     level: float = option(0.95, "Confidence level of intervals.", metavar="X")
@@ -85,7 +101,7 @@ class LengthBias(Seed, TaskOptions, Study):
 
     def compute(self, data: StudyData) -> Result:
         """Curves and slopes of every corpus and of the designated distribution."""
-        corpora: list[tuple[str, pl.Series | None]] = list(self._corpora(data))
+        corpora: list[tuple[str, ResponseSets | None]] = list(self._corpora(data))
         if not corpora and not (self.lengths and self.designated):
             raise OptionError(
                 f"nothing to study; expected a corpus, or {argument('lengths')} for the designated distribution"
@@ -97,16 +113,17 @@ class LengthBias(Seed, TaskOptions, Study):
                 f"{ead.vocab} has no {self.n}-gram; expected a corpus with texts of at least {self.n} tokens"
             )
         using = EqualSets(ead, self.texts_per_set, self.sets, self.seed)
+        misfit = ead.misfit()
         invented: dict[int, Array] = {}
         rows: list[Row] = []
         curves: list[pl.DataFrame] = []
         notes: list[str] = []
-        for task, texts in corpora or [("", None)]:
+        for task, sets in corpora or [("", None)]:
             mine: list[pl.DataFrame] = []
-            if texts is None:
+            if sets is None:
                 usable = list(range(self.lengths[0], self.lengths[1] + 1))
             else:
-                pool = TextPool.of(texts, using, self.lengths)
+                pool = TextPool.of(sets.texts, using, self.lengths)
                 usable = pool.lengths_with(self.texts_per_set, task)
                 notes += pool.notes(usable, self.texts_per_set, task)
                 scores = {length: using.from_corpus(pool.ids_of(length)) for length in usable}
@@ -116,15 +133,34 @@ class LengthBias(Seed, TaskOptions, Study):
                 mine += _curves(task, "designated", {length: invented[length] for length in usable}, {})
             found = [self._row(curve) for curve in mine]
             notes += _advice(task, found, mine)
+            if self.cut and sets is not None:
+                shortened = self._cut(sets, using)
+                notes += _advice_on_cuts(task, shortened)
+                if shortened is not None:
+                    found += _cut_rows(task, shortened)
+                    mine += _cut_curves(task, shortened)
             rows += found
             curves += mine
+        notes += [misfit] if misfit and corpora else []
         facts = {"V": f"{ead.possible(self.n):.15g}", "fit": "least-squares", "interval": "t over lengths"}
+        facts |= {"cut-interval": f"jackknife-{JACKKNIFE_GROUPS} over contexts"} if self.cut and corpora else {}
         facts |= {"vocab": ead.vocab} if ead.vocab != vocabulary else {}
         facts |= {"tok": ead.tok} if ead.tok != self.tok else {}
         joined = pl.concat(curves)
         return Result(self, rows, tuple(notes), facts, {"curves": joined}, extra={"curves": joined.to_dicts()})
 
-    def _corpora(self, data: StudyData) -> Iterator[tuple[str, pl.Series]]:
+    def _cut(self, sets: ResponseSets, using: EqualSets) -> CutSlopes | None:
+        """Slopes on texts that are cut to common lengths."""
+        return cut_slopes(
+            [single_texts(sets)],
+            (using.distinct, using.ead),
+            level=self.level,
+            lengths=self.lengths,
+            at_most=self.texts_per_set,
+            seed=self.seed,
+        )
+
+    def _corpora(self, data: StudyData) -> Iterator[tuple[str, ResponseSets]]:
         """Names and texts of the corpora; duplicate texts are all kept."""
         if data.reading.set_size:
             raise OptionError(
@@ -139,8 +175,7 @@ class LengthBias(Seed, TaskOptions, Study):
             except DataError as error:
                 raise error.at(file=title or None) from error
             for part, rows in parts:
-                texts = sets.texts if rows is None else sets.select(rows).texts
-                yield part_name(title, part, len(data.entries)), texts
+                yield part_name(title, part, len(data.entries)), sets if rows is None else sets.select(rows)
 
     def _row(self, curve: pl.DataFrame) -> Row:
         lengths, means = curve["length"].to_numpy(), curve["mean"].to_numpy()
@@ -253,7 +288,7 @@ def _advice(task: str, rows: Sequence[Row], curves: Sequence[pl.DataFrame]) -> I
     mine = {row["score"]: (row, curve) for row, curve in zip(rows, curves, strict=True) if row["source"] == "corpus"}
     if not mine:
         return
-    (distinct, originals), (ead, adjusted) = mine["distinct"], mine["ead"]
+    (_, originals), (ead, adjusted) = mine["distinct"], mine["ead"]
     where = task or "this corpus"
     change = ead["relative_slope"] * (ead["longest"] - ead["shortest"])
     span = f"{abs(change):.0%} of its mean from {ead['shortest']} to {ead['longest']} tokens"
@@ -268,8 +303,49 @@ def _advice(task: str, rows: Sequence[Row], curves: Sequence[pl.DataFrame]) -> I
         yield f"EAD rises with length on {where}, by {span}: it favours systems that write longer texts"
     if float((adjusted["mean"] / originals["mean"] - 1).abs().to_numpy().max()) < SAME:
         yield f"EAD and distinct of {where} agree within {SAME:.0%}: with so many possible n-grams, little is adjusted"
-    elif abs(distinct["relative_slope"]) < abs(ead["relative_slope"]):
+
+
+def _advice_on_cuts(task: str, found: CutSlopes | None) -> Iterator[str]:
+    """Which of the two scores changes less with length alone, where the intervals show it."""
+    where = task or "this corpus"
+    if found is None:
         yield (
-            f"on {where} distinct changes less with length than EAD: relative slope "
-            f"{distinct['relative_slope']:.4f} against {ead['relative_slope']:.4f}"
+            f"no texts of {where} were cut to common lengths: expected {FEWEST_TEXTS} texts that are long enough for "
+            f"{FEWEST_LENGTHS} lengths"
         )
+        return
+    shown = [f"{name} {in_percent(one)}" for name, one in zip(SCORES, found.slopes, strict=True)]
+    cut = (
+        f"{found.texts:,} texts of {where}, cut to {found.lengths[0]} to {found.lengths[-1]} words, change per word by"
+    )
+    if found.flatter is None:
+        end = "which of the two changes less is not shown, and neither is better founded where they disagree"
+    else:
+        end = f"{SCORES[found.flatter]} changes less with length alone, at these settings and for sets of this size"
+    yield f"{cut} {' and '.join(shown)}: {end}"
+
+
+def _cut_rows(task: str, found: CutSlopes) -> list[Row]:
+    return [
+        {
+            **{"task": task, "metric": f"{score} (cut)", "source": "cut", "score": score},
+            "slope": one.value,
+            "slope_ci": pair(one.interval),
+            "relative_slope": one.relative,
+            "relative_slope_ci": pair(one.relative_interval),
+            "lengths": len(found.lengths),
+            "shortest": found.lengths[0],
+            "longest": found.lengths[-1],
+            "mean": float(np.mean(one.means)),
+            "first": one.means[0],
+            "last": one.means[-1],
+        }
+        for score, one in zip(SCORES, found.slopes, strict=True)
+    ]
+
+
+def _cut_curves(task: str, found: CutSlopes) -> Iterator[pl.DataFrame]:
+    scores = {
+        length: np.array([[one.means[place]] for one in found.slopes]) for place, length in enumerate(found.lengths)
+    }
+    yield from _curves(task, "cut", scores, dict.fromkeys(found.lengths, found.texts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -24,12 +24,13 @@ from nlgauge.stats.ratings.reliability import FORMS, are_sorted, fleiss_kappa, i
 from nlgauge.studies.base import Column, Result, Row, Study, StudyData, View, finite, pair
 from nlgauge.studies.panels import panel, side_by_side
 from nlgauge.studies.sentences import between
+from nlgauge.studies.story.rating_filter import judge
 from nlgauge.studies.story.rating_tables import RatingTable, check_scale, groups_of, tables_of
 from nlgauge.studies.tasks import names_option
 
 MEASURES = ("alpha", "kappa", "icc")
 RELIABLE, TENTATIVE = 0.8, 0.667
-_PARTS = ("item", "rater", "question", "value")
+_PARTS = ("item", "rater", "question", "value", "assignment")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,11 @@ class AgreementStudy(Intervals, Study):
 
     A rater's correlation is Pearson's, with the mean of the items that they rated; a rater with fewer than three items
     cannot be judged and stays. Rescaling then maps each rater's lowest and highest rating to two numbers.
+
+    Ratings with an `assignment` (what was rated together) compare within it only: correlations are those within each
+    assignment, where every rater's ratings are mapped to one range before the mean, and count by their items;
+    equal ratings throughout an assignment correlate 0 with it. Rescaling is per rater and assignment, too. The table
+    `assignments` has each correlation. Ratings without assignments are filtered and rescaled over all, as a note says.
 
     Alpha is always measured. On request, rows also have Fleiss' kappa and the six intraclass correlations under their
     names, each with its F (`ICC(1,1)_f`), degrees of freedom (`_df1`, `_df2`), p-value (`_p`) and interval (`_ci`).
@@ -73,6 +79,9 @@ class AgreementStudy(Intervals, Study):
     drop_below: float | None = option(
         None, "Leave out raters who correlate less with the mean; the EAD paper: 0.65.", metavar="X"
     )
+    drop: Literal["raters", "assignments"] = option(
+        "raters", "Leave out raters, by the mean over their assignments, or single assignments, each by its own."
+    )
     leave_one_out: bool = option(False, "Compare each rater with the mean of the others.")
     rescale: tuple[float, float] | None = option(
         None, "Map each rater's range to this one; the EAD paper: 0:10.", metavar="LOW:HIGH", separator=":"
@@ -87,6 +96,9 @@ class AgreementStudy(Intervals, Study):
     rater: str = option("rater", "Column of raters.", metavar="COL")
     question: str = option("question", "Column of questions.", metavar="COL")
     value: str = option("value", "Column of ratings; 'rating_*': one column per rater.", metavar="COL")
+    assignment: str = option(
+        "assignment", "Column of what was rated together, if numbers compare within it only; '': none.", metavar="COL"
+    )
     tasks: Sequence[str] = names_option()
 
     def __post_init__(self) -> None:
@@ -113,7 +125,7 @@ class AgreementStudy(Intervals, Study):
             raise OptionError(f"{argument('tasks', ','.join(titles))} for {len(given)} files; expected one name each")
         rows: list[Row] = []
         notes: list[str] = []
-        tables: dict[str, list[pl.DataFrame]] = {"scores": [], "raters": []}
+        tables: dict[str, list[pl.DataFrame]] = {"scores": [], "raters": [], "assignments": []}
         failures: list[DataError] = []
         for one, title in zip(given, titles, strict=True):
             known = self._ratings(one, form)
@@ -129,8 +141,8 @@ class AgreementStudy(Intervals, Study):
                 named = [frame.with_columns(question=pl.lit(question), task=pl.lit(title)) for frame in frames]
                 if groups is not None:
                     named[0] = named[0].join(groups, on="item", how="left", maintain_order="left")
-                tables["scores"].append(named[0])
-                tables["raters"].append(named[1])
+                for name, frame in zip(tables, named, strict=True):
+                    tables[name].append(frame)
         if failures and len(failures) == len(rows):
             raise failures[0]
         made = {name: pl.concat(parts) for name, parts in tables.items()}
@@ -142,24 +154,26 @@ class AgreementStudy(Intervals, Study):
         if isinstance(given, str | Path):
             return read_ratings(str(given), scale=self.scale, format=form, **columns)
         if isinstance(given, Ratings):
-            if other := [part for part in _PARTS if columns[part] != part]:
+            if other := [part for part in _PARTS if columns[part] not in (part, "")]:
                 raise OptionError(f"{argument(other[0])} names a column of a file; ratings in memory have their names")
             known = given
         else:
             known = Ratings(polars_frame(given).rename({name: part for part, name in columns.items()}, strict=False))
+        if not self.assignment:
+            known = Ratings(known.frame.drop("assignment", strict=False), known.origin)
         if self.scale is not None:
             check_scale(known, self.scale)
         return known
 
     def _measured(
         self, question: str, table: RatingTable
-    ) -> tuple[Row, list[str], tuple[pl.DataFrame, pl.DataFrame], DataError | None]:
-        """The row of one question, notes, the frames of item means and of raters, and why there is no alpha."""
-        judged = _judge(table, self.drop_below, self.leave_one_out)
-        kept = table.keep(judged["kept"].to_numpy())
+    ) -> tuple[Row, list[str], tuple[pl.DataFrame, ...], DataError | None]:
+        """The row of one question, notes, frames of item means, raters and assignments, and why there is no alpha."""
+        kept, judged, followed = judge(table, self.drop_below, self.drop, self.leave_one_out)
         values = kept.values
         if self.rescale is not None:
-            values = agreement.rescale(values, low=self.rescale[0], high=self.rescale[1])
+            low, high = self.rescale
+            values = agreement.rescale(values, low=low, high=high, assignments=kept.assignments)
         alpha: Row = {"alpha": None, "alpha_ci": None}
         failed = None
         more, told = _reliability(kept.values, values, self.measures, self)
@@ -178,8 +192,29 @@ class AgreementStudy(Intervals, Study):
             "ratings": int(np.isfinite(values).sum()),
             "dropped": judged.filter(~pl.col("kept"))["rater"].to_list(),
         }
-        notes = _notes(question, judged, self.drop_below) + [f"{question}: {note}" for note in told]
-        return row, notes, (kept.means(values), judged), failed
+        notes = self._notes(question, table, judged, followed) + [f"{question}: {note}" for note in told]
+        return row, notes, (kept.means(values), judged, followed), failed
+
+    def _notes(self, question: str, table: RatingTable, judged: pl.DataFrame, followed: pl.DataFrame) -> list[str]:
+        notes = []
+        if table.assignments is None and (self.drop_below is not None or self.rescale is not None):
+            notes.append(
+                f"{question}: the ratings have no assignments, so that filter and rescaling took all of a rater's "
+                "ratings as one: whoever uses other numbers in another set of items correlates less with the mean; "
+                "where numbers compare within one set only, as in set-diversity, name its column "
+                f"({argument('assignment')})"
+            )
+        if table.assignments is not None and self.rescale is None:
+            notes.append(
+                f"{question}: numbers compare within one of {len(table.names)} assignments only, while agreement and "
+                f"means take them as they are; {argument('rescale', '0:10')} maps those of each rater and assignment "
+                "to one range"
+            )
+        if self.drop_below is not None:
+            notes += _notes_on_filter(question, judged, followed, self.drop_below, self.drop)
+        if single := int((judged["ratings"] == 1).sum()):
+            notes.append(f"{question}: {single} of {len(judged)} raters gave one rating only")
+        return notes
 
     def _alpha(self, values: Array) -> Row:
         """Alpha with its interval; an error where it cannot be computed, as without variation."""
@@ -307,27 +342,19 @@ def _reliability(given: Array, rescaled: Array, measures: Sequence[str], using: 
     return row, notes
 
 
-def _judge(table: RatingTable, drop_below: float | None, leave_one_out: bool) -> pl.DataFrame:
-    found = agreement.rater_correlations(table.values, leave_one_out=leave_one_out)
-    kept = np.ones(len(found), dtype=bool) if drop_below is None else ~(found < drop_below)
-    return pl.DataFrame(
-        {
-            "rater": table.raters,
-            "ratings": np.isfinite(table.values).sum(axis=1),
-            "correlation": pl.Series([finite(value) for value in found], dtype=pl.Float64),
-            "kept": kept,
-        }
-    )
-
-
-def _notes(question: str, judged: pl.DataFrame, drop_below: float | None) -> list[str]:
+def _notes_on_filter(question: str, judged: pl.DataFrame, followed: pl.DataFrame, least: float, drop: str) -> list[str]:
     notes = []
-    if drop_below is not None:
-        unjudged = int(judged["correlation"].null_count())
-        if unjudged:
-            notes.append(f"{question}: {unjudged} raters have too few ratings (or equal ones) to be judged; they stay")
-        dropped = int((~judged["kept"]).sum())
-        notes.append(f"{question}: {dropped} of {len(judged)} raters correlate below {drop_below:g} and were left out")
-    if single := int((judged["ratings"] == 1).sum()):
-        notes.append(f"{question}: {single} of {len(judged)} raters gave one rating only")
+    unjudged = int(judged["correlation"].null_count())
+    if unjudged:
+        notes.append(f"{question}: {unjudged} raters have too few ratings (or equal ones) to be judged; they stay")
+    dropped = int((~judged["kept"]).sum())
+    if len(followed) and drop == "assignments":
+        gone = int((~followed["kept"]).sum())
+        return [
+            *notes,
+            f"{question}: {gone} of {len(followed)} assignments correlate below {least:g} with the mean and were left "
+            f"out; {dropped} of {len(judged)} raters have no other",
+        ]
+    where = " within their assignments" if len(followed) else ""
+    notes.append(f"{question}: {dropped} of {len(judged)} raters correlate below {least:g}{where} and were left out")
     return notes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,16 +19,31 @@ from nlgauge.errors import DataError, OptionError, argument
 
 @dataclass(frozen=True)
 class RatingTable:
-    """Ratings of one question, raters x items, NaN where there is none."""
+    """Ratings of one question, raters x items, NaN where there is none.
+
+    `assignments` has the number of the assignment of each, in `names`; None where no rating has one. Ratings without
+    one beside others that have one are an assignment of their own, whose name is empty.
+    """
 
     raters: list[str]
     items: list[str]
     values: Array
+    assignments: Array | None = None
+    names: Sequence[str] = ()
 
     def keep(self, chosen: Array) -> RatingTable:
         """Only these raters."""
-        names = [rater for rater, wanted in zip(self.raters, chosen, strict=True) if wanted]
-        return RatingTable(names, self.items, self.values[chosen])
+        raters = [rater for rater, wanted in zip(self.raters, chosen, strict=True) if wanted]
+        assignments = None if self.assignments is None else self.assignments[chosen]
+        return RatingTable(raters, self.items, self.values[chosen], assignments, self.names)
+
+    def without(self, left_out: Array) -> RatingTable:
+        """Without the ratings of these assignments (raters x assignments), and without raters who have no others."""
+        if self.assignments is None:
+            return self
+        gone = np.take_along_axis(left_out, self.assignments, axis=1)
+        fewer = RatingTable(self.raters, self.items, np.where(gone, np.nan, self.values), self.assignments, self.names)
+        return fewer.keep(np.isfinite(fewer.values).any(axis=1))
 
     def means(self, values: Array) -> pl.DataFrame:
         """The mean of every item that has ratings."""
@@ -49,7 +65,14 @@ def tables_of(ratings: Ratings) -> list[tuple[str, RatingTable]]:
         rows = mine["rater"].replace_strict({rater: i for i, rater in enumerate(raters)}, return_dtype=pl.Int64)
         places = mine["item"].replace_strict({item: i for i, item in enumerate(items)}, return_dtype=pl.Int64)
         values[rows.to_numpy(), places.to_numpy()] = mine["value"].to_numpy()
-        found.append((str(question), RatingTable(raters, items, values)))
+        assignments, names = None, list[str]()
+        if "assignment" in mine.columns and mine["assignment"].null_count() < len(mine):
+            named = mine["assignment"].cast(pl.String).fill_null("")
+            names = named.unique().sort().to_list()
+            assignments = np.zeros(values.shape, dtype=np.int64)
+            numbers = named.replace_strict({name: i for i, name in enumerate(names)}, return_dtype=pl.Int64)
+            assignments[rows.to_numpy(), places.to_numpy()] = numbers.to_numpy()
+        found.append((str(question), RatingTable(raters, items, values, assignments, names)))
     return found
 
 
