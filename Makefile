@@ -108,6 +108,7 @@ papers: $(VENV)/.installed-papers $(VENV)/.models
 	$(BIN)/python -m papers.openmeva
 	$(BIN)/python -m papers.autos
 	$(BIN)/python -m papers.perturbations
+	$(BIN)/python -m papers.content_test
 	$(BIN)/python -m papers.content_metric
 	$(BIN)/python -m papers.evidence
 

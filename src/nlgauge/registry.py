@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 PLUGINS = "NLGAUGE_PLUGINS"
 PLUGIN_MODULE = "nlgauge_plugin_"
-_KINDS = ("metrics", "studies", "perturbations", "rules", "forms")
+_KINDS = ("metrics", "studies", "perturbations", "rules", "forms", "testers")
 C = TypeVar("C", bound="Configured")
 
 

@@ -327,6 +327,12 @@ def go(page: Page, button: str) -> None:
         page.get_by_role("button", name=button, exact=True).click()
 
 
+def go_first(page: Page, button: str) -> None:
+    """Press the first of several buttons of this name."""
+    with page.expect_navigation():
+        page.get_by_role("button", name=button, exact=True).first.click()
+
+
 def begin(page: Page, link: str) -> None:
     """Open a link and agree."""
     page.goto(link)

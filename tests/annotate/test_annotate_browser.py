@@ -18,13 +18,14 @@ from scipy.stats import spearmanr
 
 from nlgauge.annotate.database.records import Study
 from nlgauge.annotate.pages.signing import entrance_address
+from nlgauge.annotate.rules import parse_rules
 from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import make_units
 from nlgauge.cli.main import app
-from nlgauge.data.human.forms import form_names, load_form
+from nlgauge.data.human.forms import FormQuestion, form_names, load_form
 from nlgauge.data.human.ratings import read_ratings
 from nlgauge.data.reading import read
-from nlgauge.data.tables import ResponseSets
+from nlgauge.data.tables import Items, ResponseSets
 from tests.annotate.browser import (
     CASES,
     HONEST,
@@ -44,6 +45,7 @@ from tests.annotate.browser import (
     begin,
     careless,
     go,
+    go_first,
     hand_in,
     log_in,
     make_links,
@@ -58,6 +60,8 @@ from tests.annotate.browser import (
 )
 from tests.annotate.fixtures import from_table
 from tests.annotate.fixtures import work as work_on_paper
+from tests.annotate.test_annotate_written import CONTEXTS, DIFFERENT, REPHRASED
+from tests.annotate.test_annotate_written import QUESTIONS as WRITING
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -227,7 +231,7 @@ def run_study(site: Site, case: Case, folder: Path) -> None:
 
 
 def test_every_form_has_a_study_here() -> None:
-    assert sorted(CASES) == [name for name in form_names() if not load_form(name).plugin]
+    assert sorted([*CASES, *WRITING]) == [name for name in form_names() if not load_form(name).plugin]
 
 
 @pytest.mark.parametrize("form", CASES)
@@ -238,6 +242,83 @@ def test_a_study_goes_from_links_to_numbers(sqlite_site: Site, tmp_path: Path, f
 @pytest.mark.parametrize("form", CASES)
 def test_a_study_goes_from_links_to_numbers_on_postgres(postgres_site: Site, tmp_path: Path, form: str) -> None:
     run_study(postgres_site, CASES[form], tmp_path)
+
+
+def written_by(who: str) -> Opinion:
+    """What somebody writes to a context: five different responses, five wordings, or copies."""
+
+    def opinion(question: FormQuestion, texts: tuple[str, ...]) -> str:
+        number = [one for ids in WRITING.values() for one in ids].index(question.id) % 5
+        if who == "copycat":
+            return f"Oh no, what a pity about that, {'really' * (number % 2)} sorry."
+        said = DIFFERENT if question.id.startswith("response_") else REPHRASED
+        return f"{said[number]} {who.capitalize()} {crc32(texts[0].encode()) % 1000}."
+
+    return opinion
+
+
+def writing_study(site: Site, form: str, folder: Path) -> Study:
+    """A study in which people write to three contexts."""
+    chosen, name = load_form(form), f"{folder.name} {form}"
+    table = Items.of(CONTEXTS, ids=["c0", "c1", "c2"])
+    made = StudySettings(raters=1, quality=parse_rules(chosen.rules))
+    return site.store.create_study(name, chosen, make_units(chosen, table, seed=1), made)
+
+
+def test_people_write_a_content_test_from_links_to_the_study(sqlite_site: Site, tmp_path: Path) -> None:
+    """Five different responses and one response in five wordings; somebody who copies; the researcher rejects a set."""
+    for form, label in (("write-different", 1), ("write-rephrased", 0)):
+        study, chosen = writing_study(sqlite_site, form, tmp_path), load_form(form)
+        with sqlite_site.researcher() as desk, sqlite_site.visitor() as page:
+            links = make_links(desk, study, 3)
+            begin(page, links[0])
+            hand_in(page, chosen, written_by("copycat"))
+            assert "not accepted. Two texts that you wrote are nearly equal" in page.inner_text("main")
+            sqlite_site.clock.ahead += 2 * study.lease_seconds  # what the first one holds is free again
+            page.context.clear_cookies()
+            begin(page, links[1])
+            assert work(page, chosen, written_by("ann"), at_once) == 3
+            desk.goto(f"/studies/{study.id}")
+            desk.get_by_role("link", name="Texts").click()
+            assert desk.locator("section.card").count() == 4
+            assert "Rejected by near-copy" in desk.inner_text("main")
+            desk.get_by_label("Reason to reject").first.fill("not a response")
+            go_first(desk, "Reject")
+            assert "not a response" in desk.inner_text("main")
+            page.context.clear_cookies()
+            begin(page, links[2])
+            assert work(page, chosen, written_by("ben"), at_once) == 1
+            desk.goto(f"/studies/{study.id}")
+            assert "3 of 3" in desk.inner_text("#progress")
+            with desk.expect_download() as download:
+                desk.get_by_role("link", name="jsonl", exact=True).click()
+            assert download.value.suggested_filename.endswith("-sets.jsonl")
+            download.value.save_as(tmp_path / f"{label}.jsonl")
+    rows = [json.loads(line) for name in "10" for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+    assert [row["content_diversity"] for row in rows] == [1, 1, 1, 0, 0, 0]
+    assert {row["tester"] for row in rows} == {"people"}
+    sets = write(tmp_path / "sets.jsonl", rows)
+    numbers = study_numbers("content", str(sets), "-m", "distinct", "--no-significance")
+    assert [(row["metric"], row["n"]) for row in numbers] == [("distinct", 6)]
+
+
+@pytest.mark.parametrize("form", WRITING)
+def test_pages_to_write_on_and_the_review_are_accessible_and_fit_a_phone(
+    sqlite_site: Site, tmp_path: Path, form: str
+) -> None:
+    study, chosen = writing_study(sqlite_site, form, tmp_path), load_form(form)
+    with sqlite_site.visitor() as page:
+        begin(page, sqlite_site.link(study))
+        answer_page(page, chosen, written_by("ann"))
+        page.get_by_text("All answers are saved.").wait_for()
+        require_accessible(page)
+        picture(page, form, tmp_path)
+        go(page, "Hand in this task")
+    with sqlite_site.researcher() as desk:
+        desk.goto(f"/studies/{study.id}/texts")
+        require_accessible(desk)
+        if form == "write-different":
+            picture(desk, "texts", tmp_path)
 
 
 @pytest.mark.parametrize("form", CASES)

@@ -25,7 +25,8 @@ from tests.conftest import ROOT
 from tests.errors import raises
 
 NAMES = [
-    "abs-hds", "asp-hds", "rnk-hds", "set-diversity", "sim-hds", "story-errors", "story-quality", "typicality"
+    "abs-hds", "asp-hds", "rnk-hds", "set-diversity", "sim-hds", "story-errors", "story-quality", "typicality",
+    "write-different", "write-rephrased",
 ]  # fmt: skip
 STORY = "{0} found a map. {0} took a boat to the island. {0} dug there for three days. The box held a letter."
 PEOPLE = ("Ana", "Ben", "Cleo", "Dan")
@@ -62,6 +63,8 @@ def tables(name: str) -> ResponseSets | Items:
         return sets(20, contexts=["queries 1"] * 10 + ["queries 2"] * 10, systems=list("abcdefghij") * 2)
     if name == "rnk-hds":
         return sets(6, contexts=["one"] * 3 + ["two"] * 3, temperature=[0.2, 1.2, 0.7] * 2)
+    if name.startswith("write-"):
+        return Items.of(["Hello?", "Who is there?", "My bus is late."])
     if name == "typicality":
         return Items.of([f"text {row}" for row in range(50)], contexts=[f"context {row}" for row in range(50)])
     if name == "story-errors":
@@ -91,7 +94,7 @@ def headlines(example: str, tmp_path: Path) -> Form:
     return load_form(tmp_path / "headlines.toml")
 
 
-def test_the_eight_forms_are_there_and_use_every_widget_and_every_word_of_show() -> None:
+def test_the_ten_forms_are_there_and_use_every_widget_and_every_word_of_show() -> None:
     forms = [form for form in map(load_form, form_names()) if not form.plugin]
     assert [form.name for form in forms] == NAMES
     widgets = {question.widget for form in forms for question in form.questions}

@@ -193,7 +193,9 @@ class TestQuestions:
         assert list(asked.answers) == sorted(scale)
 
     def test_every_form_is_usable_or_says_why_not(self) -> None:
-        assert {*ASKED, "story-errors"} == {name for name in form_names() if not load_form(name).plugin}
+        assert {*ASKED, "story-errors", "write-different", "write-rephrased"} == {
+            name for name in form_names() if not load_form(name).plugin
+        }
         with pytest.raises(OptionError, match=r"'story-errors' has 0 questions .*expected a form with a scale"):
             LlmJudge(form="story-errors")
         with pytest.raises(OptionError, match=r"2 questions .*question=content or question=form"):

@@ -111,6 +111,12 @@ def ratings_of(form: Form, question: str, item: str, value: Any, unit: Unit) -> 
     return [Rated(item or ">".join(sorted(ids)), question, float(value))]
 
 
+def written_sets(form: Form, answers: Mapping[tuple[str, str], Any]) -> list[tuple[int, list[str]]]:
+    """The sets that the texts of an assignment make, with their labels, where the form asks people to write some."""
+    sets = [(one.label, [answers.get(("", id), "") for id in one.questions]) for one in form.writes]
+    return [(label, texts) for label, texts in sets if all(texts)]
+
+
 def _refuse(question: FormQuestion, value: Any, expected: str) -> NoReturn:
     raise DataError(f"question '{question.id}': found {ascii(value)[:60]}; expected {expected}")
 

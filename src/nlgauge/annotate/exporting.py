@@ -1,4 +1,4 @@
-"""Export of ratings: the table that studies read, with pseudonyms of raters."""
+"""Export of ratings and of written sets: the tables that studies read, with pseudonyms of raters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,56 @@ import polars as pl
 
 from nlgauge.annotate.answers import ratings_of
 from nlgauge.annotate.database.records import DONE, Snapshot
-from nlgauge.data.tables import Ratings
+from nlgauge.annotate.written import PEOPLE, written_work
+from nlgauge.data.tables import Ratings, ResponseSets
 from nlgauge.errors import DataError, OptionError
+
+Include = Literal["valid", "all"]
+
+
+def exported(snapshot: Snapshot, include: Include = "valid") -> Ratings | ResponseSets:
+    """What a study gives: the sets that people wrote where its form asks for some, else ratings."""
+    return (
+        response_sets(snapshot, include=include) if snapshot.study.form.writes else ratings(snapshot, include=include)
+    )
+
+
+def response_sets(snapshot: Snapshot, *, include: Include = "valid") -> ResponseSets:
+    """The sets that people wrote, one row each, as `study content` reads them.
+
+    Columns: `id`, `context_id` and `context`, `responses`, `content_diversity` (1: five different responses, 0: one in
+    five wordings), `tester` (people) and `made_by`, the pseudonym of who wrote the set.
+    """
+    _check_include(include)
+    work = [one for one in written_work(snapshot) if one.state in DONE or include == "all"]
+    sets = [(one, label, texts) for one in work for label, texts in one.sets]
+    if not sets:
+        raise DataError(
+            f"study '{snapshot.study.name}' has no {'valid ' if include == 'valid' else ''}sets; expected submitted "
+            "work: wait for people to write"
+        )
+    return ResponseSets.of(
+        [texts for *_, texts in sets],
+        ids=[f"{one.context_id}-{one.writer}-{('low', 'high')[label]}" for one, label, _ in sets],
+        contexts=[one.context for one, *_ in sets],
+        columns={
+            "context_id": [one.context_id for one, *_ in sets],
+            "content_diversity": [label for _, label, _ in sets],
+            "tester": [PEOPLE] * len(sets),
+            "made_by": [one.writer for one, *_ in sets],
+        },
+    )
+
+
+def _check_include(include: str) -> None:
+    if include not in ("valid", "all"):
+        raise OptionError(f"include = '{include}'; expected 'valid' or 'all'")
 
 
 def ratings(
     snapshot: Snapshot,
     *,
-    include: Literal["valid", "all"] = "valid",
+    include: Include = "valid",
     questions: Sequence[str] | None = None,
     added: bool = False,
 ) -> Ratings:
@@ -27,9 +69,12 @@ def ratings(
     all submitted work, rejected or not. `added` includes human texts and negatives that were added to units and are not
     in the data. `write_table` writes the table as CSV, JSON lines or Parquet.
     """
-    if include not in ("valid", "all"):
-        raise OptionError(f"include = '{include}'; expected 'valid' or 'all'")
+    _check_include(include)
     form = snapshot.study.form
+    if form.writes:
+        raise DataError(
+            f"study '{snapshot.study.name}' has no ratings: its form '{form.name}' asks people to write sets"
+        )
     wanted = [one.id for one in form.questions if one.export] if questions is None else list(questions)
     for question in wanted:
         form.question(question)

@@ -7,7 +7,6 @@ the numbers that led to it. The store acts on a reason, and lets a researcher ov
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ import numpy as np
 from nlgauge.configured import Configured, option
 from nlgauge.errors import OptionError
 from nlgauge.stats.ratings.agreement import rater_correlations
+from nlgauge.text.near_copies import normalised
 
 Key = tuple[str, str]
 Answers = Mapping[Key, Any]
@@ -43,7 +43,8 @@ class Work:
     negative or gold. `scales` are the questions answered in points, `levels` these and choices of three values or more,
     such as those of typicality; `texts` those answered in free text. `earlier` has, for each of `levels`, the rater's
     answers in earlier assignments, oldest first; `own_texts` and `other_texts` have fingerprints of texts that this
-    rater and others have handed in before.
+    rater and others have handed in before. `written` has the sets that the texts make, in forms that ask people to
+    write some, and `context` what they respond to.
     """
 
     answers: Answers
@@ -58,6 +59,17 @@ class Work:
     earlier: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     own_texts: Collection[str] = ()
     other_texts: Collection[str] = ()
+    written: Sequence[Sequence[str]] = ()
+    context: str = ""
+
+    @property
+    def free_texts(self) -> list[str]:
+        """All free texts that are not empty, in the order of their keys."""
+        return [
+            text
+            for (_, question), text in sorted(self.answers.items())
+            if question in self.texts and isinstance(text, str) and text
+        ]
 
     def tested_by(self, item: str) -> str:
         """The rule that knows the answers about this item."""
@@ -315,13 +327,6 @@ class CorrelationFilter(Rule):
             self.name,
             f"the ratings correlate {np.mean(found):.2f} with {mean} over {most} items, below {self.below:g}",
         )
-
-
-def normalised(text: str) -> str:
-    """A text without what does not make it another text: case, width and accents' encoding, punctuation, spaces."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    kept = (sign if unicodedata.category(sign)[0] in "LNM" else " " for sign in folded)
-    return " ".join("".join(kept).split())
 
 
 def fingerprint(text: str) -> str:

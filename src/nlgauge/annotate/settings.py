@@ -93,10 +93,9 @@ class Known(Options):
         """The files that were named, by the kind of their units."""
         return {kind: file for kind in _EVERY if (file := getattr(self, kind)) is not None}
 
-    @property
-    def rules(self) -> dict[str, dict[str, Any]]:
-        """The rules that were named, and the least time per item if that was not."""
-        return {**parse_rules([DEFAULT_RULE]), **parse_rules(self.rule)}
+    def rules(self, of_form: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+        """The rules that were named; those of the form, and the least time per item, if they were not."""
+        return {**parse_rules([DEFAULT_RULE]), **parse_rules(of_form), **parse_rules(self.rule)}
 
     def check(self, asking: Asking, rules: Collection[str]) -> None:
         """Refuse options about known answers that are missing: they would do nothing."""

@@ -21,6 +21,7 @@ from nlgauge.text.words import sentences
 Kind = Literal["normal", "gold", "attention", "qualification"]
 Table = ResponseSets | Items
 
+_WRITTEN = Shape(of="context", size=1)
 _DISTINGUISHING = (*ROLES["parameter"], "label", "system")
 
 
@@ -94,6 +95,8 @@ def make_units(
     units = [_unit("normal", items) for items in made]
     others: dict[Kind, Table | None] = {"gold": gold, "attention": attention, "qualification": qualification}
     for kind, known in others.items():
+        if known is not None and shape.of == "context":
+            raise DataError(f"found a table for {kind}; expected none: what people write has no known answers")
         if known is not None:
             try:
                 units += _known_units(form, known, shape, kind)
@@ -112,6 +115,8 @@ class _Row:
 
 def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
     """The rows as items; roles come from the system's name, and texts that no database can store are repaired."""
+    if shape.of == "context":
+        return _contexts(table)
     wanted, found = (ResponseSets, "single texts") if shape.of == "set" else (Items, "sets of responses")
     if not isinstance(table, wanted):
         raise DataError(f"found {found}; expected {'sets of responses' if shape.of == 'set' else 'single texts'}")
@@ -131,6 +136,18 @@ def _rows(table: Table, shape: Shape, prefix: str = "") -> list[_Row]:
         rows.append(_Row(item, cells))
     _require_unique([row.item.id.removeprefix(prefix) for row in rows], "the table")
     return rows
+
+
+def _contexts(table: Table) -> list[_Row]:
+    """The contexts of a table, each once, as items without texts; single texts without contexts are contexts."""
+    frame = table.frame
+    column = "context" if "context" in frame.columns else "text"
+    if column not in frame.columns or frame[column].null_count():
+        raise no_such_column("context", frame.columns, advice="people write to contexts: give one for every row")
+    first = frame.unique(column, keep="first", maintain_order=True)
+    _require_unique(first["id"].to_list(), "the table")
+    rows = zip(first["id"].to_list(), first[column].to_list(), strict=True)
+    return [_Row(Item(id=_require_id(id, _WRITTEN), texts=(), context=_storable(text)), {}) for id, text in rows]
 
 
 def _storable(text: str) -> str:

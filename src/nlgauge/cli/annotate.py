@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +15,8 @@ import click
 from nlgauge.cli.commands import CommandGroup, Lazy, argument
 from nlgauge.cli.output import SPREADSHEET, Output, Plugins, check_file, columns, show_document, show_list
 from nlgauge.configured import Options, option, option_lines, required
-from nlgauge.errors import MissingExtra
+from nlgauge.errors import MissingExtra, OptionError
+from nlgauge.errors import argument as named
 
 if TYPE_CHECKING:
     from nlgauge.annotate.database.store import Store
@@ -123,7 +124,9 @@ def links(
 def export(
     database: Database,
     study: str = STUDY,
-    output: Path = required("Ratings: .csv, .tsv, .jsonl or .parquet.", metavar="OUT", flags=("--output", "-o")),
+    output: Path = required(
+        "Ratings, or written sets: .csv, .tsv, .jsonl or .parquet.", metavar="OUT", flags=("--output", "-o")
+    ),
     include: Literal["valid", "all"] = option("valid", "Valid work, or all that was handed in."),
     question: Sequence[str] = option((), "Only this question; repeat for more.", metavar="ID"),
     added: bool = option(False, "Also ratings of texts that the data does not have: the human, the negative."),
@@ -131,17 +134,50 @@ def export(
 ) -> None:
     """Write ratings as the studies read them. Safe while raters work: it sees one moment.
 
-    Example: nlgauge annotate export pilot -o ratings.csv && nlgauge study agreement ratings.csv
+    A study whose form asks people to write gives response sets, labelled for `nlgauge study content`.
+
+    Examples:
+      nlgauge annotate export pilot -o ratings.csv && nlgauge study agreement ratings.csv
+      nlgauge annotate export different -o high.jsonl
     """
     check_file("output", output, [])
     with database.opened() as store:
         snapshot = store.snapshot(store.study(study))
-    from nlgauge.annotate.exporting import ratings
+    from nlgauge.annotate.exporting import ratings, response_sets
+    from nlgauge.data.tables import Ratings, ResponseSets
     from nlgauge.data.writing import write_table
 
-    table = ratings(snapshot, include=include, questions=question or None, added=added)
+    table: Ratings | ResponseSets
+    if snapshot.study.form.writes:
+        for name, given in (("question", question), ("added", added)):
+            if given:
+                raise OptionError(f"{named(name)} has no meaning for a form that asks people to write sets")
+        table, what = response_sets(snapshot, include=include), "sets"
+    else:
+        table, what = ratings(snapshot, include=include, questions=question or None, added=added), "ratings"
     write_table(table, output, spreadsheet=spreadsheet)
-    print(f"{len(table)} ratings written to {output}")
+    print(f"{len(table)} {what} written to {output}")
+
+
+def texts(
+    database: Database,
+    output: Output,
+    study: str = STUDY,
+    assignment: int | None = option(None, "Only this assignment.", metavar="NUMBER"),
+) -> None:
+    """What people wrote, to review: the sets of every assignment, whether they count, and which rule rejected them.
+
+    Example: nlgauge annotate texts different && nlgauge annotate reject different --assignment 7 --reason 'not replies'
+    """
+    with database.opened() as store:
+        snapshot = store.snapshot(store.study(study))
+        snapshot.check_own(assignment=assignment)
+    from nlgauge.annotate.written import require_writing, work_lines, written_work
+
+    require_writing(snapshot)
+    work = [one for one in written_work(snapshot) if assignment in (None, one.assignment)]
+    rows = [asdict(one) for one in work]
+    show_list("texts", rows, "\n".join(work_lines(work)) or "nobody has handed anything in yet", output)
 
 
 def import_work(
@@ -310,6 +346,7 @@ app = CommandGroup(
         "status": status,
         "links": links,
         "export": export,
+        "texts": texts,
         "import": import_work,
         "mturk": mturk,
         "prolific": prolific,

@@ -49,13 +49,15 @@ def new(
     from nlgauge.data.human.crowd import is_crowd_export
     from nlgauge.data.human.forms import load_form
     from nlgauge.data.reading import read_tables
+    from nlgauge.data.tables import Items
+    from nlgauge.models.language.tester import read_contexts
 
     plugins.use()
     chosen = load_form(form)
     if pages == "joined":
         chosen = chosen.with_joined_pages()
     shape = chosen.unit if per_unit is None else replace(chosen.unit, size=per_unit)
-    rules = known.rules
+    rules = known.rules(chosen.rules)
     known.check(asking, rules)
     check_platforms(asking)
     expected = read_ids(ids, asking) if ids else []
@@ -65,7 +67,10 @@ def new(
         return next(table for _, table in read_tables([path], reading))
 
     table: Table
-    if data != "-" and is_crowd_export(data):
+    if chosen.writes:
+        contexts = read_contexts(data, reading)
+        table = Items.of([context for _, context in contexts], ids=[id for id, _ in contexts])
+    elif data != "-" and is_crowd_export(data):
         table, shape = crowd_units(data, chosen)
     else:
         table = read(data)
@@ -87,5 +92,6 @@ def new(
         store.create_study(study, chosen, units, settings, ids=expected)
     normal = sum(unit.kind == "normal" for unit in units)
     extra = f" and {len(units) - normal} with known answers" if len(units) > normal else ""
-    print(f"study '{study}': {normal} units{extra}, {settings.raters} ratings each; next: nlgauge annotate serve")
+    each = "sets" if chosen.writes else "ratings"
+    print(f"study '{study}': {normal} units{extra}, {settings.raters} {each} each; next: nlgauge annotate serve")
     print(f"quality rules: {'; '.join(settings.rule_specs)}; `nlgauge annotate rules` explains them")

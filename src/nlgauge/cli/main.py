@@ -25,6 +25,7 @@ COMMANDS = {
     "study": ("study:app", "Gauge the gauges: studies of metrics and of raters."),
     "annotate": ("annotate:app", "Ask people: an annotation site with quality control, and its files."),
     "generate": ("generate:generate", "Write response sets with a language model, a parameter being swept."),
+    "content-test": ("content_test:content_test", "Build a content test on your own contexts, and test metrics on it."),
     "filter": ("study:filters", "Filter training data."),
     "data": ("data:app", "List, locate and verify public datasets; turn dialogs into pairs."),
     "metrics": ("metrics:app", "List metrics, or show one in full."),

@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Row
 
-from nlgauge.annotate.answers import ratings_of
+from nlgauge.annotate.answers import ratings_of, written_sets
 from nlgauge.annotate.database import assignment as assigning
 from nlgauge.annotate.database import schema
 from nlgauge.annotate.database.records import (
@@ -40,6 +40,9 @@ REASONS = {
     "min-time": "The work was submitted faster than the texts can be read.",
     "straight-lining": "Nearly all answers were the same.",
     "duplicate-text": "A text that you wrote is a duplicate of one submitted before.",
+    "near-copy": "Two texts that you wrote are nearly equal, or one repeats the text that you were shown.",
+    "text-length": "A text that you wrote is too short.",
+    "language": "The texts are not written in the language that was asked for.",
 }
 
 
@@ -179,6 +182,8 @@ def work_of(
         earlier=_earlier(connection, row.rater_id, levels, study.settings.rules.earlier_answers),
         own_texts=own,
         other_texts=others,
+        written=[texts for _, texts in written_sets(study.form, answers)],
+        context=unit.context,
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel
@@ -22,12 +22,13 @@ from starlette.responses import Response
 from nlgauge.annotate.dashboard import Dashboard, Plan, cost, dashboard, disagreement
 from nlgauge.annotate.database.records import Snapshot, Study
 from nlgauge.annotate.database.store import Store
-from nlgauge.annotate.exporting import ratings
+from nlgauge.annotate.exporting import Include, exported
 from nlgauge.annotate.pages import signing
 from nlgauge.annotate.pages.rendering import page, tidy_line
 from nlgauge.annotate.pages.security import Number, Refused, Site, allows, form_fields, go_to, one
 from nlgauge.annotate.pages.signing import KnownBrowser, ResearcherSession
 from nlgauge.annotate.settings import CROWDS
+from nlgauge.annotate.written import CLASSES, written_work
 from nlgauge.data.writing import write_table
 
 MOST_LINKS = 500
@@ -200,6 +201,15 @@ def researcher_routes(site: Site) -> APIRouter:
         found = disagreement(snapshot, _DISPUTED, asked)
         return shown("disagreement.html", session, study=study, disputed=found, questions=questions, asked=asked)
 
+    @routes.get("/studies/{study_id}/texts", include_in_schema=False)
+    def texts_page(request: Request, study_id: Number) -> Response:
+        session, study = logged_in(request), study_of(study_id)
+        snapshot, _ = boards.of(study)
+        if not study.form.writes:
+            raise Refused(404, "Nothing here", "This study asks for ratings; nobody writes sets in it.")
+        work = written_work(snapshot)
+        return shown("texts.html", session, study=study, work=work[:_LATEST], count=len(work), classes=CLASSES)
+
     @routes.post("/studies/{study_id}/links", include_in_schema=False)
     def make_links(request: Request, study_id: Number) -> Response:
         session, fields = posted(request, "count", "days")
@@ -217,8 +227,16 @@ def researcher_routes(site: Site) -> APIRouter:
 
     @routes.post("/studies/{study_id}/reject", include_in_schema=False)
     def reject(request: Request, study_id: Number) -> Response:
-        session, fields = posted(request, "rater", "reason")
+        session, fields = posted(request, "rater", "assignment", "reason")
         snapshot = store.snapshot(study_of(study_id))
+        if fields["assignment"]:
+            mine = next((one for one in snapshot.assignments if str(one.id) == fields["assignment"]), None)
+            if mine is None or mine.submitted_at is None:
+                raise Refused(404, "Nothing here", "There is no such work in this study.")
+            if mine.state == "rejected":
+                raise Refused(409, "Not possible", "This work is already rejected.")
+            store.reject(assignment_id=mine.id, reason=_reason(fields["reason"]), who=session.name)
+            return go_to(f"/studies/{study_id}/texts#work-{mine.id}")
         rater = next((one for one in snapshot.raters if str(one.id) == fields["rater"]), None)
         if rater is None:
             raise Refused(404, "Nothing here", "There is no such rater in this study.")
@@ -249,15 +267,16 @@ def researcher_routes(site: Site) -> APIRouter:
     def export(request: Request, study_id: Number, kind: str) -> Response:
         session, study = logged_in(request), study_of(study_id)
         if kind not in _KINDS:
-            raise Refused(404, "Nothing here", "Ratings are exported as .csv, .jsonl or .parquet.")
-        include: Literal["valid", "all"] = "all" if request.query_params.get("include") == "all" else "valid"
-        table = ratings(store.snapshot(study), include=include)
+            raise Refused(404, "Nothing here", "Results are exported as .csv, .jsonl or .parquet.")
+        include: Include = "all" if request.query_params.get("include") == "all" else "valid"
+        table = exported(store.snapshot(study), include)
+        what = "sets" if study.form.writes else "ratings"
         with tempfile.TemporaryDirectory() as folder:
-            target = Path(folder) / f"ratings.{kind}"
+            target = Path(folder) / f"{what}.{kind}"
             write_table(table, target)
             content = target.read_bytes()
         store.audit(session.name, "export", {"study": study.name, "as": kind, "include": include})
-        headers = {"Content-Disposition": f'attachment; filename="study-{study.id}-ratings.{kind}"'}
+        headers = {"Content-Disposition": f'attachment; filename="study-{study.id}-{what}.{kind}"'}
         return Response(content, media_type=_KINDS[kind], headers=headers)
 
     @routes.get("/audit", include_in_schema=False)

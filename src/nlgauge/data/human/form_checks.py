@@ -65,7 +65,8 @@ def problems(form: Form) -> Iterator[tuple[str, str]]:
     for id, count in Counter(question.id for question in form.questions).items():
         if count > 1:
             yield "steps", f"found {count} questions with the id '{id}'; expected an id of its own for each"
-    if not any(question.export and question.widget != "text" for question in form.questions):
+    yield from (("writes", problem) for problem in _writing_problems(form))
+    if not form.writes and not any(question.export and question.widget != "text" for question in form.questions):
         yield "steps", "found no question whose answers are exported; expected one that is no free text"
     for number, step in enumerate(form.steps):
         yield from ((f"steps[{number}]", problem) for problem in _step_problems(form.unit, step))
@@ -74,10 +75,25 @@ def problems(form: Form) -> Iterator[tuple[str, str]]:
             yield from ((where, problem) for problem in _question_problems(form.unit, step, question))
 
 
+def _writing_problems(form: Form) -> Iterator[str]:
+    """What is wrong with the sets that people are asked to write."""
+    if (form.unit.of == "context") != bool(form.writes):
+        yield "found 'writes' or of = 'context' alone; expected both, in a form that asks people to write, or neither"
+    texts = {one.id for one in form.questions if one.widget == "text" and one.per == "unit" and one.required}
+    for one in form.writes:
+        if len(set(one.questions)) < max(2, len(one.questions)):
+            yield f"found the questions {list(one.questions)}; expected at least 2, each once"
+        if unknown := [id for id in one.questions if id not in texts]:
+            yield f"found '{unknown[0]}'; expected questions with the widget 'text' that require an answer, per unit"
+    if len({one.label for one in form.writes}) < len(form.writes):
+        yield "found a label twice; expected one set of each class at most: 1 for high diversity, 0 for low"
+
+
 def _step_problems(shape: Shape, step: Step) -> Iterator[str]:
     if not step.show or len(set(step.show)) < len(step.show):
         yield f"found show = {list(step.show)}; expected at least one word, each once"
-    wrong = {"items"} if shape.of == "set" else {"first", "responses", "pair"}
+    shown_of = {"set": {"first", "responses", "pair"}, "item": {"items"}, "context": set[str]()}
+    wrong = {"first", "responses", "pair", "items"} - shown_of[shape.of]
     if misplaced := sorted(wrong & set(step.show)):
         yield f"found show '{misplaced[0]}' in a form whose units are made of {shape.of}s; expected other words"
     if "pair" in step.show and all(question.per != "pair" for question in step.questions):

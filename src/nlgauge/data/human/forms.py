@@ -34,12 +34,13 @@ _LARGEST = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What an assignment is made of: `size` sets or items, those that share the column `group` where one is named.
+    """What an assignment is made of: `size` sets or items, those that share the column `group` where one is named; or a
+    context, to which people write.
 
     `pairs` makes units of two out of each group; `add` says which items of a unit are not a system's (paper 4).
     """
 
-    of: Literal["set", "item"]
+    of: Literal["set", "item", "context"]
     size: int
     group: str = ""
     pairs: PairsOf = ""
@@ -55,6 +56,8 @@ class Shape:
             yield f"found pairs = '{self.pairs}' with size {self.size}; expected size = 2 and a column as group"
         if self.add and (self.of != "item" or not self.group or self.pairs or self.size <= len(self.add)):
             yield "found 'add'; expected of = 'item', a column as group, and a size with room for systems' items"
+        if self.of == "context" and self.size != 1:
+            yield f"found size {self.size} with of = 'context'; expected 1: people write to one context at a time"
         if len(set(self.add)) < len(self.add):
             yield "found a word twice in 'add'; expected each once"
 
@@ -142,9 +145,21 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WrittenSet:
+    """Free-text questions whose answers make one set of responses, and its label: 1 for high diversity of content,
+    0 for low.
+    """
+
+    label: Literal[0, 1]
+    questions: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Form:
     """A questionnaire. `minutes` is the time that an assignment should take.
 
+    `writes` says which sets the texts of an assignment make, in a form that asks people to write them; `rules` are the
+    quality rules that a study with this form has unless others of the same name are given.
     `plugin` is the package that brought it along, with its version, or nothing. No file says it: it is found.
     """
 
@@ -155,6 +170,8 @@ class Form:
     minutes: float
     steps: tuple[Step, ...]
     paper: str = ""
+    writes: tuple[WrittenSet, ...] = ()
+    rules: tuple[str, ...] = ()
     plugin: str = ""
 
     @property

@@ -21,6 +21,7 @@ from nlgauge.studies.rows import correlation_interval, notes_on_rows
 from nlgauge.studies.sentences import best_metrics
 from nlgauge.studies.tasks import Measured, MetricOptions, MetricTests, Task, notes_about, tasks_of, units_fact
 
+_TESTER, _MADE_BY, _FEW_MAKERS = "tester", "made_by", 3
 _OCA = ("oca", "oca_corrected", "oca_corrected_ci", "oca_null", "oca_p")
 _NO_LABEL = (
     "; the content test needs sets whose content diversity is known; what is known of each metric stands in "
@@ -81,6 +82,10 @@ class ContentTest(MetricTests, MetricOptions, Study):
             names = class_names(classes)
             points += [points_of_sets(task, one.label, value=one.values, label=names) for one in task.measured]
         facts = {**facts_of(label=labels), **units_fact(tasks, self.unit)}
+        for task in tasks:
+            if _TESTER in task.frame.columns:
+                notes.append(_who_wrote(task))
+                facts |= facts_of(tester={*_testers(task), *filter(None, [facts.get("tester")])})
         return Result(self, rows, tuple(notes), facts, {"points": pl.concat(points)})
 
     def _row(self, task: Task, one: Measured, classes: Array, groups: Array | None) -> Row:
@@ -118,6 +123,20 @@ class ContentTest(MetricTests, MetricOptions, Study):
             bars = class_histogram(base, None)
             panels.append(bars if row["threshold"] is None else alt.layer(bars, _threshold_mark(row)))
         return side_by_side(result, panels)
+
+
+def _testers(task: Task) -> list[str]:
+    return names_in(task.frame, _TESTER, file=task.name).fill_null("unknown").unique(maintain_order=True).to_list()
+
+
+def _who_wrote(task: Task) -> str:
+    """Who stands behind the numbers: the testers of the sets, and by name where they are few."""
+    frame = task.frame
+    makers = (
+        names_in(frame, _MADE_BY, file=task.name).drop_nulls().unique().sort().to_list() if _MADE_BY in frame else []
+    )
+    by = f" ({', '.join(makers)})" if 0 < len(makers) <= _FEW_MAKERS else f" ({len(makers)} makers)" if makers else ""
+    return f"the {len(task)} sets{task.where} were written by: {', '.join(_testers(task))}{by}"
 
 
 def _threshold_mark(row: Row) -> Any:
