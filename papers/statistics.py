@@ -102,6 +102,9 @@ def cells(times: int) -> Iterator[Cell]:
             for size in (10, 20, 45):
                 made = covers_correlation(kind, rho, size)
                 yield Cell("correlations", f"{kind}, {rho:g}", f"{size}", covered(size), made, 2 * times)
+                if rho < 0.9:
+                    row, made = f"{kind}, {rho:g}, contexts of 6", covers_correlation(kind, rho, size, 6)
+                    yield Cell("correlations", row, f"{size}", covered(size), made, times)
     for distance in (0.0, 1.0, 2.0):
         for size in (20, 45, 200):
             row = f"true accuracy {NormalDist().cdf(distance / 2):.2f}"
@@ -238,14 +241,20 @@ def rejects_sizes(metric: str, sizes: tuple[int, int]) -> Callable[[Generator, i
     return once
 
 
-def covers_correlation(kind: str, rho: float, size: int) -> Callable[[Generator, int], float]:
-    """Whether the interval of a correlation of normal values covers."""
+def covers_correlation(kind: str, rho: float, size: int, each: int = 1) -> Callable[[Generator, int], float]:
+    """Whether the interval of a correlation of normal values covers; contexts of several items share half of it."""
     truth = rho if kind == "pearson" else 6 / np.pi * np.arcsin(rho / 2)
+    groups = None if each == 1 else np.arange(size).repeat(each)
+
+    def drawn(rng: Generator) -> Array:
+        values = rng.normal(size=size)
+        return values if groups is None else (values[groups] + rng.normal(size=len(groups))) / 2**0.5
 
     def once(rng: Generator, seed: int) -> float:
-        x = rng.normal(size=size)
-        y = rho * x + (1 - rho**2) ** 0.5 * rng.normal(size=size)
-        low, high = bootstrap_intervals(y[None], x, kind, resamples=400, seed=seed)[0]  # type: ignore[arg-type]
+        x = drawn(rng)
+        y = rho * x + (1 - rho**2) ** 0.5 * drawn(rng)
+        how = {"groups": groups, "resamples": 400, "seed": seed}
+        low, high = bootstrap_intervals(y[None], x, kind, **how)[0]  # type: ignore[arg-type]
         return float(low <= truth <= high)
 
     return once
@@ -333,7 +342,8 @@ TEXTS = {
     "sizes": "Type I error (%) where one generator has answered 50 contexts with other numbers of responses per set, "
     "compared at the common size. Columns: responses per set.",
     "correlations": "Coverage (%) of 95 % intervals of correlations of normal values: Student's t on Fisher's scale, "
-    "with the bootstrap's error. Columns: number of items.",
+    "with the bootstrap's error. Contexts of 6 items share half of the variance, and are drawn whole. Columns: number of "
+    "items, or of contexts.",
     "oca": "Coverage (%) of 95 % intervals of OCA on new data (`oca_corrected`). Columns: number of sets.",
     **statistics_ratings.TEXTS,
     **statistics_stories.TEXTS,
