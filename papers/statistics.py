@@ -102,6 +102,9 @@ def cells(times: int) -> Iterator[Cell]:
             for size in (10, 20, 45):
                 made = covers_correlation(kind, rho, size)
                 yield Cell("correlations", f"{kind}, {rho:g}", f"{size}", covered(size), made, 2 * times)
+                if rho < 0.9:
+                    row, made = f"{kind}, {rho:g}, contexts of 6", covers_correlation(kind, rho, size, 6)
+                    yield Cell("correlations", row, f"{size}", covered(size), made, times)
     for distance in (0.0, 1.0, 2.0):
         for size in (20, 45, 200):
             row = f"true accuracy {NormalDist().cdf(distance / 2):.2f}"
@@ -238,14 +241,20 @@ def rejects_sizes(metric: str, sizes: tuple[int, int]) -> Callable[[Generator, i
     return once
 
 
-def covers_correlation(kind: str, rho: float, size: int) -> Callable[[Generator, int], float]:
-    """Whether the interval of a correlation of normal values covers."""
+def covers_correlation(kind: str, rho: float, size: int, each: int = 1) -> Callable[[Generator, int], float]:
+    """Whether the interval of a correlation of normal values covers; contexts of several items share half of it."""
     truth = rho if kind == "pearson" else 6 / np.pi * np.arcsin(rho / 2)
+    groups = None if each == 1 else np.arange(size).repeat(each)
+
+    def drawn(rng: Generator) -> Array:
+        values = rng.normal(size=size)
+        return values if groups is None else (values[groups] + rng.normal(size=len(groups))) / 2**0.5
 
     def once(rng: Generator, seed: int) -> float:
-        x = rng.normal(size=size)
-        y = rho * x + (1 - rho**2) ** 0.5 * rng.normal(size=size)
-        low, high = bootstrap_intervals(y[None], x, kind, resamples=400, seed=seed)[0]  # type: ignore[arg-type]
+        x = drawn(rng)
+        y = rho * x + (1 - rho**2) ** 0.5 * drawn(rng)
+        how = {"groups": groups, "resamples": 400, "seed": seed}
+        low, high = bootstrap_intervals(y[None], x, kind, **how)[0]  # type: ignore[arg-type]
         return float(low <= truth <= high)
 
     return once
@@ -320,9 +329,9 @@ TEXTS = {
     "the rest have variances 1, .3 and .3. Columns: number of contexts.",
     "contexts": "The same over sets that share contexts: 1 to 11 sets each, half of the variance shared. Columns: "
     "number of contexts.",
-    "skewed": "How often (%) commands and reports warn that the values of a metric are so skewed that so few of them may "
-    "not show their tail. A sample that has no large value by chance cannot show that there are some. Columns: number of "
-    "values.",
+    "skewed": "How often (%) commands and reports warn that the values of a metric are so skewed that so few of them "
+    "may not show their tail. A sample that has no large value by chance cannot show that there are some. Columns: "
+    "number of values.",
     "paired": "Type I error (%) of the paired permutation test at .05; where contexts have 6 sets, whole contexts are "
     "swapped. Columns: number of units.",
     "unpaired": "Type I error (%) of the studentised unpaired permutation test at .05. Columns: sizes of the samples.",
@@ -333,14 +342,16 @@ TEXTS = {
     "sizes": "Type I error (%) where one generator has answered 50 contexts with other numbers of responses per set, "
     "compared at the common size. Columns: responses per set.",
     "correlations": "Coverage (%) of 95 % intervals of correlations of normal values: Student's t on Fisher's scale, "
-    "with the bootstrap's error. Columns: number of items.",
+    "with the bootstrap's error. Contexts of 6 items share half of the variance, and are drawn whole. Columns: number "
+    "of items, or of contexts.",
     "oca": "Coverage (%) of 95 % intervals of OCA on new data (`oca_corrected`). Columns: number of sets.",
     **statistics_ratings.TEXTS,
     **statistics_stories.TEXTS,
     "power": "Power (%) at the difference that is promised to be found in 80 %. Columns: number of units.",
 }
 TITLES = {
-    "means": "Means", "contexts": "Means of sets that share contexts", "skewed": "Warnings of skewed values", "runs": "Means over several runs",
+    "means": "Means", "contexts": "Means of sets that share contexts",
+    "skewed": "Warnings of skewed values", "runs": "Means over several runs",
     "paired": "Paired tests", "unpaired": "Unpaired tests", "families": "Families of tests",
     "clusters": "Clusters of metrics", "systems": "Clusters of systems", "sizes": "Systems of different sizes",
     "correlations": "Correlations", "oca": "Optimal classification accuracy", "power": "Power",
@@ -362,8 +373,9 @@ Some intervals cover in more than 98 %, which costs power and nothing else:
 
 - OCA where a metric is useless: accuracy on new data is never said to be below that of the larger class, so that the
   interval can miss on one side only.
-- Alpha, kappa and intraclass correlations with 3 raters: the errors of items and of raters are added, and both contain what
-  neither explains. With the larger of the two alone, intervals of 5 raters cover too seldom: in 87 to 90 % for alpha.
+- Alpha, kappa and intraclass correlations with 3 raters: the errors of items and of raters are added, and both contain
+  what neither explains. With the larger of the two alone, intervals of 5 raters cover too seldom: in 87 to 90 % for
+  alpha.
 - Spearman's correlation of 10 items, or of 5 systems: ranks of so few take few values.
 
 ## What is not covered
