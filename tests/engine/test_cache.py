@@ -259,6 +259,21 @@ class TestScores:
             found = score(str(data), METRICS, **vars(run()))
         assert plain(found) == plain(expected)
 
+    def test_a_costly_metric_from_the_cache_needs_no_compiled_code(self, data: Path, tmp_path: Path) -> None:
+        program = (
+            "import sys\nfrom dataclasses import dataclass\nfrom nlgauge.engine.running import Running\n"
+            "from nlgauge.metrics.diversity.ngram import Distinct\nfrom nlgauge.scoring.scoring import score_data\n"
+            "from nlgauge.stats.inference import Comparing\n"
+            "@dataclass(frozen=True, kw_only=True)\nclass Costly(Distinct):\n    name, costly = 'costly', True\n"
+            "found = score_data(sys.argv[1], [Costly()], pairing=Comparing(), running=Running(progress=False))\n"
+            "print('numba' in sys.modules, *(one.value for one in found))\n"
+        )
+        command = [sys.executable, "-c", program, str(data)]
+        how: dict[str, Any] = {"env": environment(tmp_path / "cache"), "capture_output": True, "check": True}
+        first, second = (subprocess.run(command, **how).stdout.split() for _ in range(2))
+        assert [first[0], second[0]] == [b"True", b"False"]
+        assert first[1:] == second[1:]
+
     def test_parallel_runs_of_the_command_share_a_cache(self, data: Path, tmp_path: Path) -> None:
         command = [*COMMAND, "score", data.name, "-m", "distinct", "--format", "json", "--no-compare"]
         runs = [

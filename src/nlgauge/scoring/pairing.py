@@ -54,6 +54,7 @@ class Answered(SetMetric):
     paper: ClassVar[str] = ""
     aspect: ClassVar[str] = "columns"
     direction: ClassVar[Direction] = Direction.MORE_DIVERSE
+    costly: ClassVar[bool] = True  # cut and kept as the costly metrics are that come after it
 
     def per_set(self, batch: Batch) -> Array:
         """Ones."""
