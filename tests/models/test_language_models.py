@@ -343,7 +343,7 @@ def plainly_sampled(model: CausalModel, prompt: str, ids: list[int], sampling: S
     if sampling.temperature == 0:
         best = torch.full_like(logits, -torch.inf)
         return list(best.scatter(1, logits.argmax(1, keepdim=True), 0.0).numpy())
-    warpers = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
+    warpers: Any = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
     if sampling.top_k:
         warpers.append(TopKLogitsWarper(sampling.top_k))
     if sampling.top_p < 1:

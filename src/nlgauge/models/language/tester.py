@@ -229,7 +229,7 @@ def _source_of_contexts(path: str, reading: Reading) -> Source:
     has_texts = find_column(names, "responses") or find_column(names, "text") or wide_columns(names, "resp", path)
     if column is None or has_texts:
         return source
-    return source.with_reading(text=column, context=None)
+    return source.with_reading(text=column, context="")
 
 
 @dataclass(frozen=True)
@@ -368,7 +368,9 @@ def _fingerprint(model: str) -> str:
 
 def _batches(contexts: Sequence[tuple[str, str]], plan: GenerationPlan) -> list[GenerationBatch]:
     """All that is to be written, in the order of the output."""
-    size, batches, copies = plan.sets_per_batch, [], []
+    size = plan.sets_per_batch
+    batches: list[GenerationBatch] = []
+    copies: list[int] = []
     before: Counter[str] = Counter()
     for _, context in contexts:
         copies.append(before[context])
