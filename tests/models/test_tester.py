@@ -400,7 +400,7 @@ def test_contexts_of_equal_text_are_answered_apart(model: str, tmp_path: Path) -
     assert sets.filter(pl.col("context_id") != "c").equals(alone)
 
 
-def test_each_context_has_one_value_dealt_at_random(model: str, tmp_path: Path) -> None:
+def test_each_context_has_one_value_that_is_drawn(model: str, tmp_path: Path) -> None:
     plan = GenerationPlan(
         model="ngram",
         sweep=ParameterSweep("temperature=0.5:1.5:5"),

@@ -106,8 +106,8 @@ def _spaced(parameter: Parameter, low: float, high: float, count: int) -> list[f
 class GenerationPlan(Configured):
     """Everything that decides what is written.
 
-    The design is `crossed` (every context at every value) or, as in paper 1, `one-value-per-context`: values are dealt
-    to the contexts at random, each to as many as any other, or to one more.
+    The design is `crossed` (every context at every value) or, as in paper 1, `one-value-per-context`: values are
+    distributed over the contexts at random, each to as many as any other, or to one more.
     """
 
     name: ClassVar[str] = "generate"
@@ -121,7 +121,7 @@ class GenerationPlan(Configured):
         metavar="PARAMETER=VALUES",
     )
     design: Design = option(
-        "crossed", "Which contexts have which values: each has all of them, or one that is dealt at random (paper 1)."
+        "crossed", "Which contexts have which values: each has all of them, or one that is drawn (paper 1)."
     )
     responses_per_set: int = option(10, "Responses per set.", metavar="N")
     temperature: float = option(1.0, "Temperature when another parameter is swept.", metavar="X")

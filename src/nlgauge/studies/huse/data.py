@@ -34,8 +34,8 @@ _READ = ("text", "context", "id")
 _USED = (*_READ, "input_format")
 _ADVICE = "the study reads tables with one text per row: leave it out"
 _NO_PROBABILITY = (
-    "a system without probabilities has no HUSE: score its texts and the references with the model behind it, if that "
-    "can be had"
+    "a system without probabilities has no HUSE: score its texts and the references with the model behind it, where "
+    "that is available"
 )
 _MODEL = {"true", "1", "1.0", "model", "system", "generated", "machine"}
 _REFERENCE = {"false", "0", "0.0", "human", "reference", "ref", "gold", "person"}
