@@ -71,12 +71,12 @@ def command(arguments: str, *, figure: str = "", work: Path | None = None) -> Ru
     return Run(f"nlgauge {arguments}{drawn}", json.loads(done.stdout))
 
 
-def do(arguments: str) -> None:
-    """Run `nlgauge ARGUMENTS`, a command that makes a file or a folder."""
+def do(arguments: str, *, work: Path | None = None) -> None:
+    """Run `nlgauge ARGUMENTS`, a command that makes a file or a folder. `work`: where it runs."""
     print(f"papers: nlgauge {arguments}", file=sys.stderr, flush=True)
     words = shlex.split(arguments.replace(DATA, str(data_folder())))
-    root = Path(__file__).parent.parent
-    subprocess.run([sys.executable, "-m", "nlgauge.cli.main", *words], cwd=root, stdout=sys.stderr, check=True)
+    where = work or Path(__file__).parent.parent
+    subprocess.run([sys.executable, "-m", "nlgauge.cli.main", *words], cwd=where, stdout=sys.stderr, check=True)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

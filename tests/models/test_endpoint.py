@@ -219,6 +219,26 @@ def test_an_endpoint_writes_what_the_model_behind_it_writes(connect: Any, local:
         remote.generate(PROMPTS, Sampling(beams=2), [1, 2])
 
 
+def test_an_endpoint_has_probabilities_of_its_model_only(connect: Any, local: CausalModel) -> None:
+    remote = connect()
+    texts = [[" Paris."], [" a dog."]]
+    plain = remote.score_sampled(PROMPTS[:2], texts, Sampling())
+    assert [[one.total for one in group] for group in plain] == [
+        [pytest.approx(one.total, abs=1e-3) for one in group] for group in local.score(PROMPTS[:2], texts)
+    ]
+    with pytest.raises(
+        ModelError, match=r"no probabilities under the sampling distribution \(temperature 0.7, top_p 1"
+    ):
+        remote.score_sampled(PROMPTS[:2], texts, Sampling(temperature=0.7))
+    assert np.isnan(remote.sample(PROMPTS[:1], Sampling(max_new_tokens=3), [1])[0].logprob)
+
+
+def test_an_endpoint_that_refuses_a_prompt_names_it(connect: Any, server: Server) -> None:
+    server.mood = "400"
+    with pytest.raises(ModelError, match=r"status 400.*the prompt was 'The capital.*leave it out"):
+        connect().generate(PROMPTS[:1], Sampling(max_new_tokens=3), [1])
+
+
 def test_line_breaks_that_a_server_begins_with_stop_nothing(connect: Any, server: Server, local: CausalModel) -> None:
     server.mood = "line breaks first"
     greedy: dict[str, Any] = {"temperature": 0, "max_new_tokens": 6}

@@ -27,7 +27,7 @@ from nlgauge.models.catalogue import CATALOGUE
 from nlgauge.models.encoders.embedder import Embedder, load_embedder
 from nlgauge.models.fetch import fetch_model, model_identity, resolve_model
 from nlgauge.models.identity import MANIFEST, _known, file_digests, folder_identity
-from nlgauge.models.language.base import LanguageModel, TokenLogprobs, load_language_model
+from nlgauge.models.language.base import Continuation, LanguageModel, TokenLogprobs, load_language_model
 from nlgauge.models.language.causal import CausalModel
 from nlgauge.models.shared import load_shared, score_texts
 from tests.conftest import make_encoder
@@ -325,7 +325,7 @@ class Endless(LanguageModel):
 
         return [[TokenLogprobs(tuple(text), values(text)) for text in group] for group in texts]
 
-    def generate(self, *_: object) -> list[str]:
+    def sample(self, *_: object) -> list[Continuation]:
         raise NotImplementedError
 
 

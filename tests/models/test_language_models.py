@@ -16,8 +16,10 @@ from nlgauge.errors import DataError, ModelError, OptionError, UnknownName
 from nlgauge.models.fetch import resolve_model
 from nlgauge.models.language.base import LanguageModel, Sampling, TokenLogprobs, load_language_model
 from nlgauge.models.language.causal import CausalModel, _CausalDecoding
+from nlgauge.models.language.next_token import END
 from nlgauge.models.language.seq2seq import Seq2SeqModel
-from nlgauge.models.language.transformers_model import Row, no_gradients
+from nlgauge.models.language.transformers_model import no_gradients
+from nlgauge.models.language.windows import Row
 
 PROMPTS = [
     "Question: what would you like to do this weekend with your friends, if the weather is good?\nAnswer:",
@@ -321,6 +323,99 @@ def test_greedy_equals_transformers_generate_and_top_k_1(smollm2: CausalModel) -
     assert smollm2.generate(PROMPTS, Sampling(top_k=1, max_new_tokens=12, stop=()), [1, 2, 3]) == found
 
 
+SAMPLINGS = [
+    Sampling(temperature=0.7),
+    Sampling(temperature=1.3, top_k=40),
+    Sampling(top_p=0.9),
+    Sampling(temperature=0.8, top_k=200, top_p=0.95),
+    Sampling(temperature=0),
+]
+
+
+def plainly_sampled(model: CausalModel, prompt: str, ids: list[int], sampling: Sampling) -> list[np.ndarray[Any, Any]]:
+    """The obvious way: for each position, all log-probabilities under the sampling distribution, by transformers."""
+    import torch
+    from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    before = model.tokenizer(model.start_context + prompt, add_special_tokens=False)["input_ids"]
+    with torch.inference_mode():
+        logits = model.model(torch.tensor([before + ids])).logits[0, len(before) - 1 :].double()
+    if sampling.temperature == 0:
+        best = torch.full_like(logits, -torch.inf)
+        return list(best.scatter(1, logits.argmax(1, keepdim=True), 0.0).numpy())
+    warpers: Any = LogitsProcessorList([TemperatureLogitsWarper(sampling.temperature)])
+    if sampling.top_k:
+        warpers.append(TopKLogitsWarper(sampling.top_k))
+    if sampling.top_p < 1:
+        warpers.append(TopPLogitsWarper(sampling.top_p))
+    return list(warpers(None, logits).log_softmax(1).numpy())
+
+
+def end_of_line(model: CausalModel, values: np.ndarray[Any, Any]) -> float:
+    """The log-probability of the end: of end tokens, or of white space with a line break."""
+    shown = [model.tokenizer.decode([token]) for token in range(len(model.tokenizer))]
+    ends = [id for id, text in enumerate(shown) if "\n" in text and not text.strip()]
+    ends += [model.tokenizer.convert_tokens_to_ids(name) for name in ("<|im_end|>", "<|endoftext|>")]
+    with np.errstate(divide="ignore"):
+        return float(np.log(np.exp(values[ends]).sum()))
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
+def test_log_p_is_that_of_the_sampling_distribution(smollm2: CausalModel, sampling: Sampling) -> None:
+    prompts = [f"A: {text}\nB:" for text in ("Do you like tea?", "Where is he?")]
+    texts = [[" Yes, I do.", " The station is over there", ""], [" In Paris.", " qwx zzgh"]]
+    together = smollm2.score_sampled(prompts, texts, sampling)
+    for prompt, group, found in zip(prompts, texts, together, strict=True):
+        for text, one in zip(group, found, strict=True):
+            ids = smollm2.tokenizer(text, add_special_tokens=False)["input_ids"]
+            plain = plainly_sampled(smollm2, prompt, ids, sampling)
+            if text:
+                expected = [values[id] for values, id in zip(plain, ids, strict=False)]
+                assert one.logprobs[:-1] == pytest.approx(expected, abs=1e-4)
+                assert one.logprobs[-1] == pytest.approx(end_of_line(smollm2, plain[-1]), abs=1e-4)
+            assert len(one) == len(ids) + 1
+    truncated = sampling.temperature == 0 or sampling.top_p < 1 or sampling.top_k > 0
+    assert (together[1][1].total == -np.inf) == truncated
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS[:4], ids=str)
+def test_what_is_written_has_the_log_p_of_what_was_drawn(smollm2: CausalModel, sampling: Sampling) -> None:
+    prompt, size = "A: Where do you want to go for dinner?\nB:", 12
+    how = Sampling(**{**vars(sampling), "max_new_tokens": 10})
+    written = smollm2.sample([prompt] * size, how, range(size))
+    (scored,) = smollm2.score_sampled([prompt], [[f" {one.text}" for one in written]], how)
+    same = 0
+    for one, found in zip(written, scored, strict=True):
+        if one.tokens == len(found):  # drawn as the tokens that the tokeniser makes of it, without white space before
+            assert one.logprob == pytest.approx(found.total, abs=1e-3)
+            same += 1
+    assert same >= 4
+    assert {one.truncated for one in written} == {True, False}
+    assert all(one.tokens == 10 for one in written if one.truncated)
+    assert [one.text for one in written] == smollm2.generate([prompt] * size, how, range(size))
+
+
+def test_what_cannot_be_written_has_no_probability(smollm2: CausalModel) -> None:
+    short = Sampling(max_new_tokens=3)
+    texts = [" one two three", " one two three four", " one\ntwo", " a<|im_end|> b", " one"]
+    ((whole, longer, lines, marked, one),) = smollm2.score_sampled(["Count:"], [texts], short)
+    assert np.isfinite([whole.total, one.total]).all()
+    assert (len(whole), len(one)) == (3, 2)
+    assert [found.total for found in (longer, lines, marked)] == [-np.inf] * 3
+    with pytest.raises(OptionError) as error:
+        smollm2.score_sampled(["Count:"], [texts], Sampling(beams=2))
+    assert "beam search has no distribution" in str(error.value)
+
+
+def test_the_end_is_whatever_ends_a_text(smollm2: CausalModel) -> None:
+    drawn = smollm2._drawing(Sampling(stop=("\n",)))
+    shown = {smollm2.tokenizer.decode([token]) for token in drawn.stops}
+    assert {"\n", "\n\n"} <= shown
+    assert all("\n" in text and not text.strip() for text in shown)
+    assert smollm2._drawing(Sampling(stop=())).stops == frozenset()
+    assert smollm2._show(END) == smollm2.end_token
+
+
 def test_a_continuation_depends_on_its_prompt_and_seed_only(smollm2: CausalModel) -> None:
     sampling = Sampling(top_p=0.9, max_new_tokens=10)
     prompts, seeds = [*PROMPTS, PROMPTS[2]], [1, 2, 3, 4]
@@ -355,7 +450,7 @@ def test_a_model_that_cannot_share_a_prompt_writes_the_same(smollm2: CausalModel
     rows = [smollm2._to_continue(prompt, sampling) for prompt in PROMPTS[1:] * 2]
     with no_gradients():
         apart = smollm2._continue(Apart(smollm2, rows), sampling, seeds)
-    assert apart == smollm2.generate(PROMPTS[1:] * 2, sampling, seeds)
+    assert [one.text for one in apart] == smollm2.generate(PROMPTS[1:] * 2, sampling, seeds)
 
 
 def test_short_rows_go_in_larger_batches(tiny_t5: Path) -> None:

@@ -8,6 +8,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -260,6 +261,30 @@ def test_greedy_takes_the_most_probable_and_sampling_nears_it(model: NgramModel)
         after = model.next_probabilities(context)
         assert token == max((word for word in after if word != "<unk>"), key=lambda word: after[word])
         context += f" {token}"
+
+
+@pytest.mark.parametrize("sampling", [*SAMPLINGS, Sampling(temperature=0)])
+def test_all_texts_that_can_be_written_have_a_probability_of_one_together(sampling: Sampling) -> None:
+    model = NgramModel.train(STORIES[:2], order=2)
+    how = Sampling(**{**vars(sampling), "max_new_tokens": 2})
+    words = model.words
+    texts = ["", *words, *(join_words(pair) for pair in product(words, words))]
+    (found,) = model.score_sampled(["The dog"], [texts], how)
+    probabilities = {text: math.exp(one.total) for text, one in zip(texts, found, strict=True)}
+    assert math.fsum(probabilities.values()) == pytest.approx(1, abs=1e-9)
+    written = model.sample(["The dog"] * 50, how, range(50))
+    for one in written:
+        assert one.logprob == pytest.approx(math.log(probabilities[one.text]), abs=1e-9)
+        assert one.truncated == (one.tokens == 2 and len(Tokenizer("word")(pl.Series([one.text])).tokens(0)) == 2)
+
+
+def test_a_text_that_cannot_be_written_has_the_log_p_of_zero(model: NgramModel) -> None:
+    texts = ["zebra", "dog cat dog cat", "dog\ncat", "dog"]
+    (found,) = model.score_sampled([""], [texts], Sampling(max_new_tokens=3))
+    assert [one.total for one in found[:3]] == [-math.inf] * 3
+    assert -50 < found[3].total < 0
+    (few,) = model.score_sampled([""], [["away"]], Sampling(top_k=1))
+    assert few[0].total == -math.inf
 
 
 def test_first_tokens_are_drawn_with_their_probabilities() -> None:

@@ -109,6 +109,34 @@ def test_temperature_draws_hits_by_the_softmax_of_their_scores() -> None:
         assert abs(drawn[hit.response] / draws - share) < 4 * math.sqrt(share * (1 - share) / draws)
 
 
+def test_log_p_is_that_of_the_retrieval_itself() -> None:
+    twice = [*PAIRS, ("Where is the station now?", "Over there.")]
+    model, prompt = RetrievalModel(twice), "where is the soup"
+    hits = model.hits(prompt)
+    for sampling in (Sampling(temperature=0.5), Sampling(temperature=2), Sampling(temperature=1, top_k=2), BEST):
+        kept = hits[: sampling.top_k or None] if sampling.temperature else hits[:1]
+        weights = np.exp(np.array([hit.score / (sampling.temperature or 1) for hit in kept]))
+        expected = Counter[str]()
+        for hit, share in zip(kept, weights / weights.sum(), strict=True):
+            expected[hit.response] += share
+        texts = [" Over there.", *expected, "Never heard.", ""]
+        (found,) = model.score_sampled([prompt], [texts], sampling)
+        for text, one in zip(texts, found, strict=True):
+            assert math.exp(one.total) == pytest.approx(expected[text.strip()], abs=1e-12)
+        written = model.sample([prompt] * 20, sampling, range(20))
+        assert [one.text for one in written] == model.generate([prompt] * 20, sampling, range(20))
+        assert all(math.exp(one.logprob) == pytest.approx(expected[one.text]) for one in written)
+    (surely,) = model.score_sampled([prompt], [[hits[0].response]], BEST)
+    assert surely[0].total == 0
+
+
+def test_without_a_hit_the_response_is_surely_empty() -> None:
+    model = RetrievalModel(PAIRS)
+    (found,) = model.score_sampled(["Wolkenkuckucksheim"], [["", "Over there."]], Sampling())
+    assert [one.total for one in found] == [0, -math.inf]
+    assert model.sample(["Wolkenkuckucksheim"], Sampling(), [1])[0].logprob == 0
+
+
 def test_top_k_and_top_p_keep_the_best_hits() -> None:
     model = RetrievalModel(PAIRS)
     prompt = "where is the soup"

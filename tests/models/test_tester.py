@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import nlgauge
 from nlgauge.data.reading import read_sets
 from nlgauge.engine.run_folder import RunFolder
 from nlgauge.errors import DataError, ModelError, OptionError, OutputError
-from nlgauge.models.language.base import Sampling, load_language_model
+from nlgauge.models.language.base import Continuation, Sampling, load_language_model
 from nlgauge.models.language.ngram import NgramModel
 from nlgauge.models.language.tester import (
     GenerationBatch,
@@ -162,9 +163,9 @@ def test_a_response_depends_on_its_own_context_and_value_only(model: str, tmp_pa
 class Watched(NgramModel):
     """A model that counts the rows of each call."""
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+    def sample(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
         self.calls = [*getattr(self, "calls", []), len(prompts)]
-        return super().generate(prompts, sampling, seeds)
+        return super().sample(prompts, sampling, seeds)
 
 
 def test_sets_of_one_value_are_written_several_a_call(tmp_path: Path) -> None:
@@ -329,10 +330,38 @@ def test_stopping_while_writing_and_cutting_afterwards_agree(text: str, stop: st
 def test_sweeps_are_linear_or_logarithmic() -> None:
     assert ParameterSweep("temperature=0.2:1.0:5").values == (0.2, 0.4, 0.6, 0.8, 1.0)
     assert ParameterSweep("top-k=1:1000:4").values == (1.0, 10.0, 100.0, 1000.0)
+    assert ParameterSweep("top-k=1000:1:4").values == (1000.0, 100.0, 10.0, 1.0)
     assert np.isclose(ParameterSweep("top_p=0.3,0.9").values, (0.3, 0.9)).all()
 
 
-@pytest.mark.parametrize("bad", ["warmth=1:2:3", "temperature", "temperature=a:b:c", "temperature=1:2", "top_p=x"])
+@given(st.integers(1, 40), st.integers(1, 400), st.data())
+def test_a_logarithmic_sweep_has_as_many_values_as_asked(low: int, width: int, data: st.DataObject) -> None:
+    high = low + width
+    count = data.draw(st.integers(2, width + 1))
+    values = ParameterSweep(f"top_k={low}:{high}:{count}").values
+    assert len(values) == count
+    assert (values[0], values[-1]) == (low, high)
+    assert all(a < b and a.is_integer() for a, b in pairwise(values))
+    with pytest.raises(OptionError, match=f"there are {width + 1} whole numbers"):
+        ParameterSweep(f"top_k={low}:{high}:{width + 2}")
+
+
+def test_the_sweep_of_the_paper_has_a_hundred_values_of_k() -> None:
+    assert len(ParameterSweep("top_k=1:30000:100").values) == 100
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "temperature=1:1:2",
+        "top_p=0.5:1:0",
+        "warmth=1:2:3",
+        "temperature",
+        "temperature=a:b:c",
+        "temperature=1:2",
+        "top_p=x",
+    ],
+)
 def test_a_bad_sweep_is_a_clear_error(bad: str) -> None:
     with pytest.raises(OptionError, match="expected"):
         ParameterSweep(bad)
@@ -352,8 +381,66 @@ def test_a_plan_is_made_again_from_its_signature() -> None:
 @pytest.mark.parametrize("column", ["context", "prompt"])
 def test_a_table_of_prompts_alone_is_enough(tmp_path: Path, column: str) -> None:
     file = tmp_path / "prompts.csv"
-    file.write_text(f"id,{column}\n7,Where to?\n8,What now?\n9,Where to?\n")
-    assert read_contexts(str(file)) == [("7", "Where to?"), ("8", "What now?")]
+    file.write_text(f"id,{column}\n7,Where to?\n8,What now?\n9,Where to?\n7,Where to?\n")
+    assert read_contexts(str(file)) == [("7", "Where to?"), ("8", "What now?"), ("9", "Where to?")]
+    file.write_text(f"id,{column}\n7,Where to?\n7,What now?\n")
+    with pytest.raises(DataError, match="the id '7' has several contexts"):
+        read_contexts(str(file))
+
+
+def test_contexts_of_equal_text_are_answered_apart(model: str, tmp_path: Path) -> None:
+    loaded = load_language_model(model)
+    plan = replace(SMALL_PLAN, responses_per_set=5, max_new_tokens=12)
+    contexts = [("a", "I like to"), ("b", "We went"), ("c", "I like to")]
+    sets = generate_sets(loaded, contexts, plan, tmp_path / "sets.jsonl")
+    assert sets["context_id"].to_list() == ["a", "b", "c"] * 2
+    responses = dict(zip(sets["id"], sets["responses"].to_list(), strict=True))
+    assert responses["a@1"] != responses["c@1"]
+    alone = generate_sets(loaded, contexts[:2], plan, tmp_path / "two.jsonl")
+    assert sets.filter(pl.col("context_id") != "c").equals(alone)
+
+
+def test_each_context_has_one_value_that_is_drawn(model: str, tmp_path: Path) -> None:
+    plan = GenerationPlan(
+        model="ngram",
+        sweep=ParameterSweep("temperature=0.5:1.5:5"),
+        design="one-value-per-context",
+        responses_per_set=2,
+    )
+    contexts = [(f"c{i}", f"the {i}") for i in range(17)]
+    loaded = load_language_model(model)
+    sets = generate_sets(loaded, contexts, plan, tmp_path / "sets.jsonl")
+    assert sorted(sets["id"]) == sorted(id for id, _ in contexts)
+    counts = sets.group_by("temperature").len()["len"].to_list()
+    assert sorted(counts) == [3, 3, 3, 4, 4]
+    value_of = dict(zip(sets["context_id"], sets["temperature"], strict=True))
+    assert [value_of[id] for id, _ in contexts] != sorted(value_of.values())
+    other = replace(plan, seed=2)
+    again = generate_sets(loaded, contexts, other, tmp_path / "again.jsonl")
+    assert dict(zip(again["context_id"], again["temperature"], strict=True)) != value_of
+    with pytest.raises(OptionError, match="4 contexts for 5 values") as error:
+        generate_sets(loaded, contexts[:4], plan, tmp_path / "few.jsonl")
+    assert error.value.option == "design"
+    crossed = replace(plan, design="crossed")
+    generate_sets(loaded, contexts, plan, tmp_path / "x.jsonl", folder=tmp_path / "run")
+    with pytest.raises(OptionError, match="holds another run: design was"):
+        generate_sets(loaded, contexts, crossed, tmp_path / "x.jsonl", folder=tmp_path / "run")
+
+
+def test_log_probabilities_stand_beside_responses(model: str, tmp_path: Path) -> None:
+    loaded = load_language_model(model)
+    plan = replace(SMALL_PLAN, responses_per_set=4, max_new_tokens=6)
+    for name in ("sets.jsonl", "sets.csv", "sets.parquet"):
+        generate_sets(loaded, SMALL_CONTEXTS, plan, tmp_path / name)
+        assert set(read_sets(str(tmp_path / name), empty_cells="keep").sizes.tolist()) == {4}
+    sets = read_sets(str(tmp_path / "sets.jsonl")).to_polars()
+    for row in sets.iter_rows(named=True):
+        sampling = plan.sweep.apply(plan.sampling, row["temperature"])
+        (scored,) = loaded.score_sampled([row["context"]], [row["responses"]], sampling)
+        assert row["logprobs"] == pytest.approx([one.total for one in scored], abs=1e-9)
+        assert row["tokens"] == [len(one) for one in scored]
+        assert row["truncated"] == [one.tokens[-1:] != ("</s>",) for one in scored]
+    assert len({tuple(row) for row in sets["logprobs"].to_list()}) > 5
 
 
 def test_a_file_without_contexts_is_a_clear_error(tmp_path: Path) -> None:

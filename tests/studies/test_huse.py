@@ -14,6 +14,8 @@ from nlgauge.data.columns import Reading
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import Items, Ratings
 from nlgauge.errors import DataError, OptionError
+from nlgauge.models.language.base import Sampling, load_language_model
+from nlgauge.models.language.ngram import NgramModel
 from nlgauge.report.huse_page import render_huse
 from nlgauge.studies.huse.charts import votes_at
 from nlgauge.studies.huse.data import HuseData
@@ -21,7 +23,7 @@ from nlgauge.studies.huse.intervals import Ways
 from nlgauge.studies.huse.judges import judge_texts
 from nlgauge.studies.huse.score import ALIKE, DIVERSITY, QUALITY, Huse
 from nlgauge.studies.huse.stability import HuseStability
-from nlgauge.studies.huse.tradeoff import Tradeoff
+from nlgauge.studies.huse.tradeoff import Tradeoff, dominating
 from nlgauge.studies.huse.typicality import Typicality
 from nlgauge.studies.registry import create_study
 from tests.data.test_frames import Arrow
@@ -55,20 +57,21 @@ def judged(count: int = 80, *, quality: float = 1.0, diversity: float = 1.0, see
 
 def test_the_command_of_the_paper_from_the_clean_and_from_the_raw_file(research_data: Path, tmp_path: Path) -> None:
     clean = research_data / "huse" / "summary_clean.csv"
-    done = run(tmp_path, "huse", str(clean), *CLEAN, "--is-model", "Label", "--format", "json")
+    printed = ("--is-model", "Label", "--ties", "computed", "--format", "json")
+    done = run(tmp_path, "huse", str(clean), *CLEAN, *printed)
     assert done.code == 0, done.err
     (row,) = json.loads(done.out)["rows"]
     assert [round(row[key], 2) for key in ("huse", "huse_q", "huse_d")] == [0.53, 0.58, 0.95]
     assert all(row[f"{key}_ci"][0] <= row[key] <= row[f"{key}_ci"][1] for key in ("huse", "huse_q", "huse_d"))
-    raw = Huse().run(str(research_data / "huse" / "summarization_raw_outputs.csv"))
+    raw = Huse(ties="computed").run(str(research_data / "huse" / "summarization_raw_outputs.csv"))
     assert [raw.rows[0][key] for key in ("huse", "huse_q", "huse_d")] == [row[k] for k in ("huse", "huse_q", "huse_d")]
     assert any("depends on rounding" in note for note in raw.notes)
-    exact = Huse(ties="equal").run(str(clean)).rows[0]
+    exact = Huse().run(str(clean)).rows[0]
     assert (round(exact["huse"], 2), round(exact["huse_q"], 2)) == (0.53, 0.60)
 
 
 def test_unnormalised_log_p_gives_what_it_is_known_to_give(research_data: Path) -> None:
-    row = Huse(per_token=False).run(str(research_data / "huse" / "summary_clean.csv")).rows[0]
+    row = Huse(per_token=False, ties="computed").run(str(research_data / "huse" / "summary_clean.csv")).rows[0]
     assert [round(row[key], 2) for key in ("huse", "huse_q", "huse_d")] == [0.48, 0.58, 0.90]
 
 
@@ -226,6 +229,190 @@ def test_tradeoff_orders_systems_and_names_the_dominated() -> None:
     assert error.value.option == "by"
 
 
+def plane(**points: tuple[float, float]) -> list[dict[str, Any]]:
+    return [{"system": name, "huse_d": d, "huse_q": q, "huse": d + q - 1} for name, (d, q) in points.items()]
+
+
+def test_dominated_is_a_worse_huse_at_the_same_proportion() -> None:
+    """Figure 3 of the paper: annealing moves along a curve; what lies below the curve is dominated."""
+    hot, warm, cold, inside = plane(hot=(1.0, 0.5), warm=(0.8, 0.8), cold=(0.4, 0.9), inside=(0.75, 0.6))
+    beyond, same = plane(beyond=(1.0, 0.3), same=(0.4, 0.4))
+    assert dominating(inside, [hot, warm, cold]) == ["hot", "warm"]
+    assert dominating(same, [hot, warm, cold]) == ["warm"]
+    assert dominating(beyond, [hot, warm, cold]) == []  # worse in both than hot, and no system has its proportion
+    assert dominating(warm, [hot, cold, inside, same]) == []
+    assert dominating(cold, [hot, warm, inside, same]) == []
+    study = Tradeoff(tasks=["x @1", "y"]).run([judged(200, quality=0.0), judged(200, quality=3.0, seed=1)])
+    assert [row["dominated_by"] for row in study.rows] == [[], []]
+    assert study.chart().to_dict()
+
+
+def of_system(name: str, references: pl.DataFrame, *, diversity: float, quality: float, seed: int) -> pl.DataFrame:
+    """The same references and contexts with a system's texts, and references with log p under it."""
+    own = judged(2 * len(references), quality=quality, diversity=diversity, seed=seed).filter("is_model")
+    texts = own.with_columns(context=references["context"], system=pl.lit(name), id=f"{name} " + pl.col("id"))
+    return pl.concat([texts, references.with_columns(system=pl.lit(name))])
+
+
+def test_systems_that_share_references_are_compared_in_pairs() -> None:
+    references = judged(400, seed=9).filter(~pl.col("is_model"))
+    good, alike = (of_system(n, references, diversity=0, quality=0, seed=s) for n, s in (("a", 1), ("b", 2)))
+    narrow = of_system("c", references, diversity=4, quality=0, seed=3)
+    study = Tradeoff(by="system", k=8, resamples=300).run(pl.concat([good, alike, narrow]))
+    p = {(row["first"], row["second"], row["score"]): row["p"] for row in study.extra["pairs"]}
+    assert len(p) == 9
+    assert p["a", "c", "huse"] < 0.05
+    assert p["a", "c", "huse_d"] < 0.05
+    assert p["a", "c", "huse_q"] > 0.05
+    assert all(p["a", "b", score] > 0.05 for score in ("huse", "huse_q", "huse_d"))
+    assert "paired tests tell it from c" in study.sentence
+    assert "tests:halves-max-t" in str(study.signature)
+    assert study.tables["pairs"].height == 9
+    for row in study.extra["pairs"]:
+        assert row["difference_ci"][0] <= row["difference"] <= row["difference_ci"][1]
+    alone = Tradeoff(by="system", k=8, resamples=300, correction="none").run(pl.concat([good, alike, narrow]))
+    for one, other in zip(alone.extra["pairs"], study.extra["pairs"], strict=True):
+        assert one["difference"] == other["difference"]
+    others = judged(400, seed=10).filter(~pl.col("is_model")).with_columns(text=pl.lit("another"))
+    apart = Tradeoff(tasks=["a", "b"], k=8).run([good, of_system("b", others, diversity=0, quality=0, seed=2)])
+    assert not apart.extra["pairs"]
+    assert any("do not share references" in note for note in apart.notes)
+    assert "not tested against it" in apart.sentence
+
+
+def test_adding_a_number_to_every_rating_changes_no_score(research_data: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = judged(200).with_columns(judgment=np.round(20 * rng.normal(3, 1, 200)) / 20)
+    found = Huse().run(frame).rows[0]
+    for shift in (1, 0.1, 100):
+        moved = Huse().run(frame.with_columns(pl.col("judgment") + shift)).rows[0]
+        assert [moved[key] for key in ("huse", "huse_q", "huse_d")] == [found[k] for k in ("huse", "huse_q", "huse_d")]
+    clean = pl.read_csv(research_data / "huse" / "summary_clean.csv").rename(str.strip)
+    for study, changes in ((Huse(), False), (Huse(ties="computed"), True)):
+        rows = [study.run(one).rows[0] for one in (clean, clean.with_columns(pl.col("HumanJudgement") + 1))]
+        assert (rows[0]["huse_q"] != rows[1]["huse_q"]) == changes
+
+
+def test_p_of_zero_counts_as_the_floor(tmp_path: Path) -> None:
+    frame = judged(80)
+    references = pl.col("is_model").not_()
+    for zero in (float("-inf"), -1.7976931348623157e308):
+        none = frame.with_columns(logp=pl.when(references).then(zero).otherwise(pl.col("logp")))
+        study = Huse(floor=-15).run(none)
+        row = study.rows[0]
+        assert row["huse"] == 0
+        assert "floor:-15" in str(study.signature)
+        assert any("40 of 80 texts (0 of the model) have p = 0" in note and "-15" in note for note in study.notes)
+        errors = study.tables["errors"]
+        assert set(errors.filter(pl.col("source") == "reference")["logp"]) == {-15}
+    lowest = frame.with_columns(logp=pl.when(references).then(-150.0).otherwise(pl.col("logp")))
+    assert Huse(floor=-15).run(lowest).rows[0]["huse_ci"] == row["huse_ci"]
+    assert "floor:-20" in str(Huse().run(frame).signature)
+    assert not any("p = 0" in note for note in Huse().run(frame).notes)
+
+
+def test_texts_that_were_cut_are_counted() -> None:
+    cut = judged(80).with_columns(truncated=pl.Series([i in (0, 2, 3) for i in range(80)]))
+    assert any("2 of 40 texts of the model were cut at the largest length" in note for note in Huse().run(cut).notes)
+
+
+def test_where_every_system_has_references_of_its_name_it_has_these() -> None:
+    references = judged(200, seed=9).filter(~pl.col("is_model"))
+    systems = [of_system(name, references, diversity=1, quality=1, seed=s) for name, s in (("a", 1), ("b", 2))]
+    lower = systems[1].with_columns(logp=pl.when(~pl.col("is_model")).then(-190.0).otherwise(pl.col("logp")))
+    study = Huse(by="system").run(pl.concat([systems[0], lower]))
+    assert [row["n_reference"] for row in study.rows] == [100, 100]
+    assert study.row("a")["huse"] == Huse().run(systems[0]).rows[0]["huse"]
+    assert study.row("b")["huse"] == Huse().run(lower).rows[0]["huse"] == 0
+    with raises(DataError, option="by"):
+        Huse().run(pl.concat([systems[0], lower]))
+
+
+@pytest.fixture
+def counted(tmp_path: Path) -> str:
+    texts = [
+        f"{who} {does} {what}" for who in ("we", "they", "you") for does in ("see", "hear") for what in ("it", "me")
+    ]
+    NgramModel.train(texts, order=2).save(tmp_path / "ngram")
+    return f"ngram:{tmp_path / 'ngram'}"
+
+
+def test_a_model_scores_texts_as_they_were_sampled(counted: str) -> None:
+    rng = np.random.default_rng(0)
+    model = load_language_model(counted)
+    contexts = [f"what now {i}" for i in range(40)]
+    written = model.generate(contexts[:20], Sampling(top_k=2), range(20))
+    texts = [text or "we" for text in written] + ["they hear me", "it see we"] * 10
+    frame = pl.DataFrame(
+        {"text": texts, "context": contexts, "is_model": np.arange(40) < 20, "judgment": rng.normal(size=40)}
+    )
+    for given, sampling in (
+        ({}, Sampling()),
+        ({"temperature": 0.5}, Sampling(temperature=0.5)),
+        ({"temperature": 0.7, "top_k": 4}, Sampling(temperature=0.7, top_k=4)),
+        ({"top_p": 0.9}, Sampling(top_p=0.9)),
+    ):
+        options: dict[str, Any] = given
+        (data,) = Huse(model=counted, k=5, **options).run(frame).detail
+        expected = model.score_sampled(frame["context"].to_list(), [[f" {text}"] for text in texts], sampling)
+        assert data.logp.tolist() == [one[0].total for one in expected]
+        columns = frame.with_columns(**{name: pl.lit(value) for name, value in given.items()})
+        study = Huse(model=counted, k=5).run(columns)
+        assert study.detail[0].logp.tolist() == data.logp.tolist()
+        assert f"temperature={sampling.temperature:g}%2Ctop_p={sampling.top_p:g}" in str(study.signature)
+    several = frame.with_columns(temperature=pl.Series([0.5, 0.5, 1.0, 1.0] * 10))
+    with raises(DataError, option="temperature", column="temperature"):
+        Huse(model=counted, k=5).run(several)
+
+
+def test_what_generate_writes_is_scored_without_another_pass(counted: str, tmp_path: Path) -> None:
+    """Retrieval writes one text with p = 1 and cannot write references: low HUSE and low HUSE-D, as in Table 1."""
+    rng = np.random.default_rng(1)
+    words = ["red", "blue", "green", "old", "new", "big"]
+    pairs = [
+        {"context": f"the {rng.choice(words)} {rng.choice(words)} house {i}", "response": f"we see it {i}"}
+        for i in range(60)
+    ]
+    contexts = [
+        {
+            "id": f"c{i}",
+            "context": f"the {rng.choice(words)} house",
+            "text": str(rng.choice(["we see it", "you hear me"])),
+        }
+        for i in range(60)
+    ]
+    for name, rows in (("pairs", pairs), ("contexts", contexts)):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = {}
+    for name, model, value in (("bm25", "bm25:pairs.jsonl", "0"), ("ngram", counted, "1.0")):
+        how = [
+            "--sweep",
+            f"temperature={value}",
+            "--responses-per-set",
+            "1",
+            "--texts",
+            f"{name}.jsonl",
+            "--no-progress",
+        ]
+        folders: dict[str, Any] = {"cwd": tmp_path, "cache": tmp_path / "cache"}
+        done = command("generate", "contexts.jsonl", "-o", f"{name}-sets.jsonl", "--model", model, *how, **folders)
+        assert done.code == 0, done.err
+        texts = pl.read_ndjson(tmp_path / f"{name}.jsonl")
+        assert texts.group_by("source").len().sort("source")["len"].to_list()[1] == 60
+        judged_texts = texts.with_columns(judgment=np.random.default_rng(2).normal(size=len(texts)))
+        found[name] = Huse(by="system", k=8).run(judged_texts).rows[0]
+    texts = pl.read_ndjson(tmp_path / "bm25.jsonl")
+    assert set(texts.filter(pl.col("source") == "model")["logp"]) == {0.0}
+    assert max(texts.filter(pl.col("source") == "reference")["logp"].to_list()) < -1e300
+    assert found["bm25"]["huse"] < 0.1 < found["ngram"]["huse"]
+    assert found["bm25"]["huse_d"] < found["ngram"]["huse_d"]
+    (tmp_path / "bare.jsonl").write_text('{"context": "the red house"}\n')
+    done = command("generate", "bare.jsonl", "-o", "x.jsonl", "--model", counted, "--texts", "y.jsonl", **folders)
+    assert done.code == 2
+    assert "has no reference" in done.err
+    assert not (tmp_path / "x.jsonl").exists()
+
+
 def test_stability_from_the_raw_crowd_file(research_data: Path) -> None:
     raw = str(research_data / "huse" / "summarization_raw_outputs.csv")
     study = HuseStability(items=[20, 100, 200], raters=[2, 10, 20], repeats=20).run(raw)
@@ -266,8 +453,11 @@ def test_judgment_follows_frequency_where_it_was_made_from_it(tmp_path: Path) ->
 
 
 BAD: list[tuple[dict[str, Any], list[str], str]] = [
-    ({"logp": float("-inf")}, [], "the log p of 't0' is -inf"),
-    ({"logp": None}, [], "the log p of 't0' is none"),
+    ({"logp": float("inf")}, [], "the log p of 't0' is inf"),
+    ({"logp": None}, [], "a system without probabilities has no HUSE"),
+    ({"id": "t1"}, [], "the id 't1' is a duplicate"),
+    ({}, ["--floor", "0"], "--floor 0"),
+    ({}, ["--temperature", "0.7"], "--temperature requires --model"),
     ({"length": 0}, [], "'t0' has length 0"),
     ({"is_model": "perhaps"}, [], "row 1 has 'perhaps'"),
     ({}, ["-k", "80"], "80 items"),
@@ -290,8 +480,8 @@ def test_bad_input_is_an_error_that_says_what_to_do(
     rows = [{**row, **(changes if place == 0 else {})} for place, row in enumerate(judged().to_dicts())]
     if "is_model" in changes:
         rows = [{**row, "is_model": str(row["is_model"])} for row in rows]
-    lines = [json.dumps(row).replace("-Infinity", '"-inf"') for row in rows]
-    if "-inf" in lines[0]:
+    lines = [json.dumps(row).replace("Infinity", '"inf"') for row in rows]
+    if '"inf"' in lines[0]:
         lines = [json.dumps({**json.loads(line), "logp": str(json.loads(line)["logp"])}) for line in lines]
     (tmp_path / "t.jsonl").write_text("\n".join(lines) + "\n")
     done = run(tmp_path, "huse", "t.jsonl", *arguments)

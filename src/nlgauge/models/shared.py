@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import numpy as np
 from nlgauge.engine.blobs import BlobStore
 from nlgauge.errors import ModelError
 from nlgauge.models.fetch import model_identity
-from nlgauge.models.language.base import LanguageModel, TokenLogprobs, check_finite, load_language_model
+from nlgauge.models.language.base import LanguageModel, Sampling, TokenLogprobs, check_finite, load_language_model
 from nlgauge.models.runtime import shared
 
 _KEPT_EVERY = 64
@@ -87,14 +88,21 @@ class Memory:
 
 
 def score_texts(
-    spec: str | LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[str]], *, with_end: bool = False
+    spec: str | LanguageModel,
+    prompts: Sequence[str],
+    texts: Sequence[Sequence[str]],
+    *,
+    with_end: bool = False,
+    sampling: Sampling | None = None,
 ) -> list[list[TokenLogprobs]]:
     """Log-probabilities of texts under prompts by a model, named or loaded; threads call it one after another.
 
-    Scores are cached on disk, a few prompts at a time, so that a killed run loses little.
+    With `sampling`, they are those of writing the texts so, their end included. Scores are cached on disk, a few
+    prompts at a time, so that a killed run loses little.
     """
     memory = Memory("logprobs", spec)
-    keys = [[_key(prompt, text, with_end) for text in group] for prompt, group in zip(prompts, texts, strict=True)]
+    how = with_end if sampling is None else asdict(sampling)
+    keys = [[_key(prompt, text, how) for text in group] for prompt, group in zip(prompts, texts, strict=True)]
     known = memory.get(key for group in keys for key in group)
     todo = [i for i, group in enumerate(keys) if any(key not in known for key in group)]
     with _lock:
@@ -102,10 +110,15 @@ def score_texts(
             part = todo[start : start + _KEPT_EVERY]
             groups = [[j for j, key in enumerate(keys[i]) if key not in known] for i in part]
             chosen = [[texts[i][j] for j in group] for i, group in zip(part, groups, strict=True)]
-            scored = loaded_model(spec).score([prompts[i] for i in part], chosen, with_end=with_end)
+            model, asked = loaded_model(spec), [prompts[i] for i in part]
+            if sampling is None:
+                scored = model.score(asked, chosen, with_end=with_end)
+            else:
+                scored = model.score_sampled(asked, chosen, sampling)
             named = spec if isinstance(spec, str) else spec.name
             for i, group, results in zip(part, groups, scored, strict=True):
-                check_finite(named, {(prompts[i], texts[i][j]): one for j, one in zip(group, results, strict=True)})
+                found = {(prompts[i], texts[i][j]): one for j, one in zip(group, results, strict=True)}
+                check_finite(named, found, sampling=sampling)
             fresh = {
                 keys[i][j]: msgspec.msgpack.encode((result.tokens, result.logprobs.tobytes()))
                 for i, group, results in zip(part, groups, scored, strict=True)
@@ -116,8 +129,8 @@ def score_texts(
     return [[_unpack(known[key]) for key in group] for group in keys]
 
 
-def _key(prompt: str, text: str, with_end: bool) -> bytes:
-    about = msgspec.json.encode([prompt, text, with_end])
+def _key(prompt: str, text: str, how: bool | dict[str, Any]) -> bytes:
+    about = msgspec.json.encode([prompt, text, how])
     return hashlib.blake2b(about, digest_size=16).digest()
 
 

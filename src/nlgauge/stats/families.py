@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlgauge.arrays import Array
+from nlgauge.stats.inference import Correction
 from nlgauge.stats.permutation import EXACT_UP_TO, PERMUTATIONS, all_signs, random_signs, sign_tails
 
 _ROUNDING = 1e-9
@@ -84,3 +85,20 @@ def paired_max_t(
     critical = float(maxima[min(len(maxima) - 1, int(np.ceil((1 - alpha) * len(maxima))))])
     level = sign_tails(np.abs(differences).T, critical * norms)
     return Family(np.where(norms > 0, p, 1.0), np.minimum(level, alpha), critical)
+
+
+def resampled_family(observed: Array, draws: Array, correction: Correction) -> Array:
+    """Two-sided p-values of differences, whose errors are those of their resamples (tests x draws), as one family.
+
+    A statistic is a difference over the standard deviation of its draws. Max-T compares it with the largest of the
+    centred draws (Romano & Wolf 2005); the others with the normal distribution.
+    """
+    from scipy.special import ndtr
+
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    spread = np.maximum(centred.std(axis=1), np.finfo(float).tiny)
+    statistics = observed / spread
+    if correction == "max-t":
+        return max_t(statistics, [(centred / spread[:, None]).T])[0]
+    p: Array = 2 * ndtr(-np.abs(statistics))
+    return holm(p) if correction == "holm" else p

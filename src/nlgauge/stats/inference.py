@@ -9,6 +9,9 @@ from nlgauge.configured import Options, check_that, option
 
 Unit = Literal["auto", "context", "run", "set"]
 Correction = Literal["max-t", "holm", "none"]
+CORRECTIONS = (
+    "Correction for several comparisons: max-t (Westfall & Young, from the same swaps of all), Holm's, or none."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +73,7 @@ OWN = Sizing(size="own")
 class Comparing(Inference, Sizing):
     """How systems are compared."""
 
-    correction: Correction = option(
-        "max-t",
-        "Correction for several comparisons: max-t (Westfall & Young, from the same swaps of all), Holm's, or none.",
-    )
+    correction: Correction = option("max-t", CORRECTIONS)
     margin: float | None = option(
         None, "A difference that does not matter: adds tests of equivalence and of non-inferiority.", metavar="X"
     )

@@ -48,6 +48,21 @@ class TokenLogprobs:
         return math.fsum(self.logprobs.tolist())
 
 
+@dataclass(frozen=True)
+class Continuation:
+    """A text that a model wrote, and how probable it was to write it.
+
+    `logprob` is the natural logarithm of the probability of what was drawn under the sampling distribution (NaN where
+    the model does not say), the end included, and `tokens` the number of tokens drawn (0: unknown). A text that is
+    `truncated` was cut after the largest number of tokens: no end was drawn.
+    """
+
+    text: str
+    logprob: float = math.nan
+    tokens: int = 0
+    truncated: bool = False
+
+
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
     """How to continue a prompt.
@@ -107,6 +122,11 @@ class Sampling:
         ends = [place for place in (begun.find(stop) for stop in self.stop) if place >= 0]
         return begun[: min(ends)].strip() if ends else begun.strip()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the distribution is the model's own: temperature 1, and no token is left out."""
+        return self.temperature == 1 and self.top_p == 1 and self.top_k == 0 and self.beams == 1
+
     def nucleus(self, weights: Array) -> Array:
         """Cumulated weights, from weights in descending order, as far as `top_k` and `top_p` keep them."""
         cumulated = np.cumsum(weights[: self.top_k or None])
@@ -149,12 +169,48 @@ class LanguageModel(ABC):
         between prompt and text. An empty text has no tokens (or the end token alone).
         """
 
+    def score_sampled(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], sampling: Sampling
+    ) -> list[list[TokenLogprobs]]:
+        """Log-probabilities of writing `texts[i]` after `prompts[i]` under the sampling distribution, the end included.
+
+        The end is the model's end token or a stop string, whichever is drawn. What cannot be drawn has the
+        log-probability -inf. The caller adds any space between prompt and text.
+        """
+        check_to_score_sampled(self, prompts, texts, sampling)
+        raise ModelError(
+            f"{self.name} gives no probabilities under the sampling distribution ({', '.join(_shown(sampling))}); "
+            "expected a local model, or temperature 1 without top_p and top_k"
+        )
+
     @abstractmethod
-    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
-        """One stripped continuation for each prompt and its seed.
+    def sample(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
+        """One stripped continuation for each prompt and its seed, with the probability of what was drawn.
 
         It depends on that prompt, the sampling and that seed only, never on other prompts or their order.
         """
+
+    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+        """The texts of `sample`."""
+        return [one.text for one in self.sample(prompts, sampling, seeds)]
+
+
+def _shown(sampling: Sampling) -> list[str]:
+    return [f"{name} {getattr(sampling, name):g}" for name in ("temperature", "top_p", "top_k", "beams")]
+
+
+def cannot_write(text: str) -> TokenLogprobs:
+    """The log-probability of a text that a model cannot write, as a whole."""
+    return TokenLogprobs((text,), np.array([-math.inf]))
+
+
+def check_to_score_sampled(
+    model: LanguageModel, prompts: Sequence[str], texts: Sequence[Sequence[str]], sampling: Sampling
+) -> None:
+    """Raise an error for invalid arguments of `score_sampled`."""
+    check_to_score(model, prompts, texts, with_end=False)
+    if sampling.beams > 1:
+        raise OptionError(f"beams is {sampling.beams}: beam search has no distribution to score by; expected beams=1")
 
 
 def check_to_score(
@@ -170,11 +226,17 @@ def check_to_score(
         raise ModelError(f"{model.name} has no end token; expected one to score where a text ends; use with_end=False")
 
 
-def check_finite(name: str, scored: Mapping[tuple[str, str], TokenLogprobs]) -> None:
-    """Raise an error for log-probabilities that are not finite, with the prompt and the text that have them."""
+def check_finite(
+    name: str, scored: Mapping[tuple[str, str], TokenLogprobs], *, sampling: Sampling | None = None
+) -> None:
+    """Raise an error for log-probabilities that are not finite, with the prompt and the text that have them.
+
+    Under a sampling distribution, -inf is a token that cannot be drawn.
+    """
     for (prompt, text), found in scored.items():
-        if not np.isfinite(found.logprobs).all():
-            token = int(np.flatnonzero(~np.isfinite(found.logprobs))[0])
+        usable = np.isfinite(found.logprobs) | ((found.logprobs == -math.inf) & (sampling is not None))
+        if not usable.all():
+            token = int(np.flatnonzero(~usable)[0])
             raise ModelError(
                 f"{name} gives the log-probability {found.logprobs[token]} for token {token + 1} of the text "
                 f"{excerpt(text)} after the prompt {excerpt(prompt)}; expected finite numbers; use dtype float32, or "
@@ -203,7 +265,7 @@ def load_language_model(
     """Load a model by name.
 
     `spec` is a catalogue name (`smollm2`), a folder, a hub name, `ngram:FOLDER`, `bm25:FILE` (responses are retrieved
-    from the file's pairs of context and response, never scored), or the address of an endpoint that speaks the OpenAI
+    from the file's pairs of context and response), or the address of an endpoint that speaks the OpenAI
     completions protocol (`http://host:port/v1#model-name`). `device`, `dtype` and `threads` (0: unchanged) concern
     local neural models; `batch_size` is the number of rows at once (more if they are short), or of requests at once for
     an endpoint.

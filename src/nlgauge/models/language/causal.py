@@ -19,16 +19,9 @@ import numpy as np
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError
 from nlgauge.models.language.base import DTYPES, Sampling
-from nlgauge.models.language.transformers_model import (
-    Decoding,
-    Ids,
-    Row,
-    Tensor,
-    TransformersModel,
-    by_length,
-    no_gradients,
-    select_rows,
-)
+from nlgauge.models.language.next_token import Drawing, Tensor
+from nlgauge.models.language.transformers_model import Decoding, TransformersModel, no_gradients, select_rows
+from nlgauge.models.language.windows import Ids, Row, by_length
 
 _CHAT_MARKER = re.compile(r"im_start|im_end|turn|eot_id|header|user|assistant|system|^<\|end\|>$")
 _DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>")
@@ -77,14 +70,14 @@ class CausalModel(TransformersModel):
             self._prompts[prompt] = self.encode([prompt])[0]
         return self._prompts[prompt]
 
-    def _rows(self, prompt: str, targets: Ids) -> list[Row]:
+    def _rows(self, prompt: str, targets: Ids, drawn: Drawing | None = None) -> list[Row]:
         ids = self._prompt(prompt)
         if not self._start and not ids:
             raise ModelError(
                 f"{self.name} has no start token, and a prompt is empty; expected a context before the text; give a "
                 "prompt or a start_context"
             )
-        return self._pieces(self._start, ids, targets)
+        return self._pieces(self._start, ids, targets, drawn=drawn)
 
     def _score_rows(self, rows: list[Row]) -> dict[Row, Array]:
         with no_gradients():

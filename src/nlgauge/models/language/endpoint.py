@@ -22,7 +22,16 @@ import numpy as np
 
 from nlgauge.engine.cache import Cache
 from nlgauge.errors import OptionError
-from nlgauge.models.language.base import LanguageModel, Sampling, TokenLogprobs, check_to_generate, check_to_score
+from nlgauge.models.language.base import (
+    Continuation,
+    LanguageModel,
+    Sampling,
+    TokenLogprobs,
+    check_to_generate,
+    check_to_score,
+    check_to_score_sampled,
+    excerpt,
+)
 from nlgauge.models.language.endpoint_answers import parse_echo, parse_prompt_logprobs
 from nlgauge.models.language.endpoint_http import Connection, Refused, Request
 from nlgauge.models.language.endpoint_llama import LlamaServer
@@ -128,21 +137,39 @@ class EndpointModel(LanguageModel):
         found = iter(self._in_parallel(lambda job: self._score_one(self.start_context + job[0], job[1] + end), jobs))
         return [[next(found) for _ in group] for group in texts]
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
-        """One continuation for each prompt and its seed, one request each; reproducibility depends on the server.
+    def score_sampled(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], sampling: Sampling
+    ) -> list[list[TokenLogprobs]]:
+        """As `score` at temperature 1 without top-p and top-k, with the end where an end token is known; else an error.
 
-        Stop strings that begin with white space are not sent but cut here, so the server may write more than is kept.
+        A server reports the probabilities of its model, not those of what it draws from.
+        """
+        check_to_score_sampled(self, prompts, texts, sampling)
+        if not sampling.is_plain:
+            return super().score_sampled(prompts, texts, sampling)
+        return self.score(prompts, texts, with_end=self.end_token is not None)
+
+    def sample(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
+        """One continuation for each prompt and its seed, one request each, without a probability.
+
+        Reproducibility depends on the server. Stop strings that begin with white space are not sent but cut here, so
+        the server may write more than is kept.
         """
         check_to_generate(prompts, seeds)
         if sampling.beams > 1:
             raise OptionError("beams: completions endpoints have no beam search; expected beams=1; use a local model")
         used = [0 if sampling.deterministic else int(seed) for seed in seeds]
 
-        def run(job: tuple[str, int]) -> str:
-            text = self._http.choice(self._complete(self._generation(*job, sampling))).get("text")
+        def run(job: tuple[str, int]) -> Continuation:
+            try:
+                choice = self._http.choice(self._complete(self._generation(*job, sampling)))
+            except Refused as error:
+                about = f"the prompt was {excerpt(job[0])}: leave it out if the server refuses only this one"
+                raise Refused(f"{error.message}; {about}") from error
+            text = choice.get("text")
             if not isinstance(text, str):
                 raise self._http.error("an answer without text", "choices[0].text", "check that it serves completions")
-            return sampling.cut(text)
+            return Continuation(sampling.cut(text))
 
         return self._in_parallel(run, list(zip(prompts, used, strict=True)))
 

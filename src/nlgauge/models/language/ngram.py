@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -20,11 +22,14 @@ from nlgauge.engine.checksums import Damaged, file_checksum, opened, sealed
 from nlgauge.engine.files import atomic_path, write_text
 from nlgauge.errors import DataError, ModelError, OptionError, OutputError
 from nlgauge.models.language.base import (
+    Continuation,
     LanguageModel,
     Sampling,
     TokenLogprobs,
+    cannot_write,
     check_to_generate,
     check_to_score,
+    check_to_score_sampled,
     draw_place,
 )
 from nlgauge.models.language.kneser_ney import KneserNey, NgramCounts
@@ -121,7 +126,34 @@ class NgramModel(LanguageModel):
             result[i].append(TokenLogprobs((*words, *end), logprobs[first + len(contexts[i]) : last]))
         return result
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+    def score_sampled(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], sampling: Sampling
+    ) -> list[list[TokenLogprobs]]:
+        """The log-probability of drawing each token of `texts[i]` after `prompts[i]`, and then the end.
+
+        A text with an unknown word, with a stop string, or with more than `max_new_tokens` words cannot be written; one
+        of just as many words has no end, since it is cut there.
+        """
+        check_to_score_sampled(self, prompts, texts, sampling)
+        choices = self._choices(sampling)
+        result: list[list[TokenLogprobs]] = []
+        for (_, before), group in zip(self._tokenize(prompts), texts, strict=True):
+            found = []
+            for text, (words, symbols) in zip(group, self._tokenize(group), strict=True):
+                ends = len(words) < sampling.max_new_tokens
+                drawn = [*symbols.tolist(), *([END] * ends)]
+                if sampling.stops(text) or len(words) > sampling.max_new_tokens or UNKNOWN in drawn:
+                    found.append(cannot_write(text))
+                    continue
+                context, values = self._context(before).tolist(), []
+                for symbol in drawn:
+                    values.append(choices(tuple(context)).logprob(symbol))
+                    context = self._after(context, symbol)
+                found.append(TokenLogprobs((*words, *((SPECIAL[END],) * ends)), np.array(values)))
+            result.append(found)
+        return result
+
+    def sample(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
         """One continuation for each prompt and its seed, drawn from the whole vocabulary without `<unk>`.
 
         Every token uses one uniform draw from the seed's generator.
@@ -129,15 +161,24 @@ class NgramModel(LanguageModel):
         check_to_generate(prompts, seeds)
         if sampling.beams > 1:
             raise OptionError(f"{self.name} has no beam search, but beams is {sampling.beams}; use beams=1")
-
-        @lru_cache(_CONTEXTS_KEPT)
-        def choices(context: tuple[int, ...]) -> tuple[Array, Array]:
-            return _choices(self._smoothed.distribution(context), sampling)
-
+        choices = self._choices(sampling)
         return [
             self._continue(self._context(symbols).tolist(), sampling, seed, choices)
             for (_, symbols), seed in zip(self._tokenize(prompts), seeds, strict=True)
         ]
+
+    def _choices(self, sampling: Sampling) -> Callable[[tuple[int, ...]], _Choices]:
+        """What to draw from after a context; a few contexts are remembered."""
+
+        @lru_cache(_CONTEXTS_KEPT)
+        def choices(context: tuple[int, ...]) -> _Choices:
+            return _Choices.of(self._smoothed.distribution(context), sampling)
+
+        return choices
+
+    def _after(self, context: list[int], symbol: int) -> list[int]:
+        """The context after one more symbol."""
+        return [*context, symbol][max(0, len(context) + 2 - self.order) :]
 
     def next_probabilities(self, prompt: str) -> dict[str, float]:
         """The probability of every word, of `<unk>` and of the end token after a prompt."""
@@ -204,34 +245,58 @@ class NgramModel(LanguageModel):
         context: list[int],
         sampling: Sampling,
         seed: int,
-        choices: Callable[[tuple[int, ...]], tuple[Array, Array]],
-    ) -> str:
+        choices: Callable[[tuple[int, ...]], _Choices],
+    ) -> Continuation:
         draws = np.random.Generator(np.random.PCG64(seed))
         new: list[str] = []
+        values: list[float] = []
         while len(new) < sampling.max_new_tokens:
-            symbols, cumulated = choices(tuple(context))
-            symbol = int(symbols[draw_place(cumulated, draws)])
+            among = choices(tuple(context))
+            symbol = among.draw(draws)
+            values.append(among.logprob(symbol))
             if symbol == END:
                 break
             new.append(self.words[symbol - len(SPECIAL)])
-            context = [*context, symbol][max(0, len(context) + 2 - self.order) :]
-        return sampling.cut(join_words(new))
+            context = self._after(context, symbol)
+        cut = len(values) == len(new)
+        return Continuation(sampling.cut(join_words(new)), math.fsum(values), len(values), truncated=cut)
 
 
-def _choices(probabilities: Array, sampling: Sampling) -> tuple[Array, Array]:
-    """The symbols to draw from and their cumulated weights."""
-    symbols = np.arange(UNKNOWN + 1, len(probabilities))
-    weights = probabilities[symbols]
-    if sampling.temperature == 0:
-        return symbols[[np.argmax(weights)]], np.ones(1)
-    if sampling.temperature != 1:
-        with np.errstate(over="ignore"):
-            weights = np.exp(np.log(weights / weights.max()) / sampling.temperature)
-    if sampling.top_k or sampling.top_p < 1:
-        likeliest = np.argsort(-weights, kind="stable")
-        cumulated = sampling.nucleus(weights[likeliest])
-        return symbols[likeliest[: len(cumulated)]], cumulated
-    return symbols, np.cumsum(weights)
+@dataclass(frozen=True)
+class _Choices:
+    """The symbols to draw from, the logarithms of their weights, and their cumulated weights."""
+
+    symbols: Array
+    logs: Array
+    cumulated: Array
+
+    @classmethod
+    def of(cls, probabilities: Array, sampling: Sampling) -> _Choices:
+        """What is left of the distribution of the next symbol."""
+        symbols = np.arange(UNKNOWN + 1, len(probabilities))
+        weights = probabilities[symbols]
+        if sampling.temperature == 0:
+            return cls(symbols[[np.argmax(weights)]], np.zeros(1), np.ones(1))
+        logs = np.log(weights)
+        if sampling.temperature != 1:
+            with np.errstate(over="ignore"):
+                logs = np.log(weights / weights.max()) / sampling.temperature
+                weights = np.exp(logs)
+        if sampling.top_k or sampling.top_p < 1:
+            likeliest = np.argsort(-weights, kind="stable")
+            cumulated = sampling.nucleus(weights[likeliest])
+            kept = likeliest[: len(cumulated)]
+            return cls(symbols[kept], logs[kept], cumulated)
+        return cls(symbols, logs, np.cumsum(weights))
+
+    def draw(self, draws: np.random.Generator) -> int:
+        """One symbol."""
+        return int(self.symbols[draw_place(self.cumulated, draws)])
+
+    def logprob(self, symbol: int) -> float:
+        """The log-probability of drawing a symbol; -inf where it is not among these."""
+        (places,) = np.nonzero(self.symbols == symbol)
+        return float(self.logs[places[0]] - np.log(self.cumulated[-1])) if len(places) else -math.inf
 
 
 def join_words(words: Sequence[str]) -> str:

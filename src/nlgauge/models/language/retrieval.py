@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,7 +19,15 @@ from nlgauge.data.columns import Reading
 from nlgauge.data.reading import Source
 from nlgauge.data.tables import ResponseSets
 from nlgauge.errors import DataError, MissingExtra, ModelError, OptionError
-from nlgauge.models.language.base import LanguageModel, Sampling, check_to_generate, draw_place
+from nlgauge.models.language.base import (
+    Continuation,
+    LanguageModel,
+    Sampling,
+    TokenLogprobs,
+    check_to_generate,
+    check_to_score_sampled,
+    draw_place,
+)
 from nlgauge.text.tokens import Tokenizer
 
 
@@ -89,13 +98,35 @@ class RetrievalModel(LanguageModel):
         return len(self._pairs)
 
     def score(self, *_: object, **__: object) -> NoReturn:
-        """Raise an error: retrieved responses have no probability."""
+        """Raise an error: tokens of retrieved responses have no probability."""
         raise ModelError(
-            f"{self.name} retrieves responses and has no probabilities, but log-probabilities were asked for; score "
-            "its responses with a language model, such as smollm2 or an n-gram model of the same texts"
+            f"{self.name} retrieves responses and has no probabilities of tokens, but these were asked for; score its "
+            "responses with a language model, such as smollm2 or an n-gram model of the same texts"
         )
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+    def score_sampled(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], sampling: Sampling
+    ) -> list[list[TokenLogprobs]]:
+        """The log-probability of retrieving each text, as one token: that of all hits whose response it is.
+
+        A text that is not the response of a hit cannot be retrieved (-inf); at temperature 0 the best hit has
+        probability 1. White space around a text does not matter. Without a hit the response is surely empty.
+        """
+        check_to_score_sampled(self, prompts, texts, sampling)
+        result = []
+        for group, words in zip(texts, _words(list(prompts)), strict=True):
+            ranked, scores = self._ranked(words)
+            places, cumulated = _choices(ranked, scores, sampling)
+            known: dict[str, float] = {} if len(places) else {"": 0.0}
+            for place, score in zip(places.tolist(), scores[: len(places)].tolist(), strict=True):
+                below = (score - scores[0]) / sampling.temperature if sampling.temperature else 0.0
+                response = sampling.cut(self._pairs[place][1])
+                known[response] = float(np.logaddexp(known.get(response, -math.inf), below - math.log(cumulated[-1])))
+            logs = [min(0.0, known.get(text.strip(), -math.inf)) for text in group]
+            result.append([TokenLogprobs((text,), np.array([log])) for text, log in zip(group, logs, strict=True)])
+        return result
+
+    def sample(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
         """The response of one hit for each prompt and its seed; "" if there is no hit.
 
         Temperature 0 takes the best hit, as the paper does. Above it, a hit is drawn with a probability proportional
@@ -114,7 +145,8 @@ class RetrievalModel(LanguageModel):
             for row in same if len(places) else ():
                 place = places[draw_place(cumulated, np.random.Generator(np.random.PCG64(seeds[row])))]
                 result[row] = sampling.cut(self._pairs[int(place)][1])
-        return result
+        scored = self.score_sampled(prompts, [[text] for text in result], sampling)
+        return [Continuation(text, found[0].total, tokens=1) for text, found in zip(result, scored, strict=True)]
 
     def hits(self, prompt: str, *, limit: int = 10) -> tuple[Hit, ...]:
         """The best hits of a prompt, best first."""

@@ -14,16 +14,9 @@ from typing import Any
 from nlgauge.arrays import Array
 from nlgauge.errors import ModelError
 from nlgauge.models.language.base import Sampling
-from nlgauge.models.language.transformers_model import (
-    Decoding,
-    Ids,
-    Row,
-    Tensor,
-    TransformersModel,
-    by_length,
-    no_gradients,
-    select_rows,
-)
+from nlgauge.models.language.next_token import Drawing, Tensor
+from nlgauge.models.language.transformers_model import Decoding, TransformersModel, no_gradients, select_rows
+from nlgauge.models.language.windows import Ids, Row, by_length
 
 
 class Seq2SeqModel(TransformersModel):
@@ -63,8 +56,8 @@ class Seq2SeqModel(TransformersModel):
         source = before + ids[max(0, len(ids) - room) :] + after
         return source or self._start
 
-    def _rows(self, prompt: str, targets: Ids) -> list[Row]:
-        return self._pieces(self._start, (), targets, self._source(prompt))
+    def _rows(self, prompt: str, targets: Ids, drawn: Drawing | None = None) -> list[Row]:
+        return self._pieces(self._start, (), targets, self._source(prompt), drawn)
 
     def _score_rows(self, rows: list[Row]) -> dict[Row, Array]:
         sources: dict[Ids, list[Row]] = {}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import platform
+import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -35,14 +37,18 @@ from nlgauge.models.runtime import Machine
 from nlgauge.models.shared import load_shared
 
 Parameter = Literal["temperature", "top_p", "top_k"]
+Design = Literal["crossed", "one-value-per-context"]
 _RESPONSES_PER_CALL = 128
+LOG_OF_ZERO = -sys.float_info.max
+"""What stands for the logarithm of 0 in a file: the lowest number, since JSON has no infinity."""
 
 
 @dataclass(frozen=True)
 class ParameterSweep:
     """Values of one decoding parameter, as in `temperature=0.2:1.2:20` or `top_p=0.5,0.9`.
 
-    The first are 20 values from 0.2 to 1.2, in logarithmic steps for top_k.
+    The first are 20 values from 0.2 to 1.2, in logarithmic steps for top_k: whole numbers, as many as asked for, where
+    equal ones make way for their neighbours.
     """
 
     described: ClassVar[str] = "PARAMETER=LOW:HIGH:COUNT or PARAMETER=VALUE,VALUE"
@@ -60,15 +66,14 @@ class ParameterSweep:
         try:
             if ":" in rest:
                 low, high, count = rest.split(":")
-                space = np.geomspace if name == "top_k" else np.linspace
-                values = space(float(low), float(high), int(count)).tolist()
+                values = _spaced(known, float(low), float(high), int(count))
             else:
                 values = [float(v) for v in rest.split(",")]
+                values = [float(round(v)) if name == "top_k" else round(v, 6) for v in values]
         except ValueError as error:
             raise OptionError(f"{found}; expected LOW:HIGH:COUNT or a list such as 0.5,0.9 ({error})") from None
-        rounded = [float(round(v)) if name == "top_k" else round(v, 6) for v in values]
         object.__setattr__(self, "parameter", known)
-        object.__setattr__(self, "values", tuple(dict.fromkeys(rounded)))
+        object.__setattr__(self, "values", tuple(dict.fromkeys(values)))
 
     def __str__(self) -> str:
         return self.text
@@ -79,9 +84,31 @@ class ParameterSweep:
         return replace(sampling, **changed)
 
 
+def _spaced(parameter: Parameter, low: float, high: float, count: int) -> list[float]:
+    """So many different values from one end to the other; whole numbers in logarithmic steps for top_k."""
+    if parameter != "top_k":
+        values = np.round(np.linspace(low, high, count), 6).tolist()
+    else:
+        first, last = sorted((round(low), round(high)))
+        if last - first + 1 < count:
+            raise ValueError(f"there are {last - first + 1} whole numbers from {first} to {last}, fewer than {count}")
+        places = np.arange(count)
+        steps = np.rint(np.geomspace(first, last, count)) if count else places
+        raised = np.maximum.accumulate(steps - places) + places
+        values = np.minimum(raised, last - places[::-1]).tolist()
+        values = values if low <= high else values[::-1]
+    if count < 1 or len(set(values)) < count:
+        raise ValueError(f"these are {len(set(values))} different values; at least 1, and {count}, are asked for")
+    return [float(value) for value in values]
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerationPlan(Configured):
-    """Everything that decides what is written."""
+    """Everything that decides what is written.
+
+    The design is `crossed` (every context at every value) or, as in paper 1, `one-value-per-context`: values are
+    distributed over the contexts at random, each to as many as any other, or to one more.
+    """
 
     name: ClassVar[str] = "generate"
 
@@ -92,6 +119,9 @@ class GenerationPlan(Configured):
         ParameterSweep("temperature=0.2:1.2:100"),
         "Parameter and values: LOW:HIGH:COUNT or a list; temperature, top_p or top_k (logarithmic steps).",
         metavar="PARAMETER=VALUES",
+    )
+    design: Design = option(
+        "crossed", "Which contexts have which values: each has all of them, or one that is drawn (paper 1)."
     )
     responses_per_set: int = option(10, "Responses per set.", metavar="N")
     temperature: float = option(1.0, "Temperature when another parameter is swept.", metavar="X")
@@ -114,10 +144,27 @@ class GenerationPlan(Configured):
         """How the model decodes, but for the parameter that is swept."""
         return Sampling(temperature=self.temperature, max_new_tokens=self.max_new_tokens)
 
-    def seed_of(self, context: str, value: float, index: int) -> int:
-        """A seed for one response that depends on nothing but what it answers."""
-        about = json.dumps([self.seed, self.sweep.parameter, context, value, index], ensure_ascii=False)
+    def seed_of(self, context: str, value: float, index: int, copy: int = 0) -> int:
+        """A seed for one response that depends on nothing but what it answers.
+
+        `copy` tells contexts of equal text apart: how many came before.
+        """
+        what = [self.seed, self.sweep.parameter, context, value, index, *([copy] if copy else [])]
+        about = json.dumps(what, ensure_ascii=False)
         return int.from_bytes(hashlib.blake2b(about.encode("utf-8"), digest_size=7).digest())
+
+    def contexts_of(self, count: int) -> dict[float, list[int]]:
+        """The numbers of the contexts, of so many, that are answered at each value."""
+        values = self.sweep.values
+        if self.design == "crossed":
+            return {value: list(range(count)) for value in values}
+        if count < len(values):
+            raise OptionError(
+                f"{argument('design', self.design)}: {count} contexts for {len(values)} values; expected at least one "
+                f"context per value: lower the number of values ({argument('sweep')})"
+            )
+        order = np.random.default_rng(self.seed).permutation(count)
+        return {value: sorted(order[place :: len(values)].tolist()) for place, value in enumerate(values)}
 
     @property
     def sets_per_batch(self) -> int:
@@ -135,6 +182,7 @@ class GenerationPlan(Configured):
             "digest of contexts": hashlib.blake2b(about, digest_size=16).hexdigest(),
             **asdict(self.sampling),
             self.sweep.parameter: self.sweep.values,
+            "design": self.design,
             "responses": self.responses_per_set,
             "seed": self.seed,
             "template": self.template,
@@ -143,15 +191,32 @@ class GenerationPlan(Configured):
 
 
 def read_contexts(path: str, reading: Reading | None = None) -> list[tuple[str, str]]:
-    """Contexts of a file with their ids, each context once; lines of plain text are contexts."""
+    """Contexts of a file with their ids; lines of plain text are contexts. One that repeats its id counts once."""
+    return read_with_references(path, reading)[0]
+
+
+def read_with_references(
+    path: str, reading: Reading | None = None
+) -> tuple[list[tuple[str, str]], dict[str, list[str]]]:
+    """Contexts of a file with their ids, and the references of each id: its references, or else its text."""
     table = _source_of_contexts(path, reading or Reading()).read()
-    frame = table.frame
+    frame, found = table.frame, None
     if isinstance(table, Items) and "context" not in frame.columns:
         frame = frame.rename({"text": "context"})
+    elif isinstance(table, Items):
+        found = "references" if "references" in frame.columns else "text"
     if "context" not in frame.columns or frame["context"].null_count():
         raise DataError("contexts are missing; expected a column 'context', or plain text with one per line", file=path)
-    unique = frame.unique("context", keep="first", maintain_order=True)
-    return list(zip(unique["id"].to_list(), unique["context"].to_list(), strict=True))
+    unique = frame.unique(("id", "context"), keep="first", maintain_order=True)
+    if len(twice := unique["id"].is_duplicated().arg_true()):
+        id = unique["id"][int(twice[0])]
+        raise DataError(f"the id '{id}' has several contexts; expected one for each id", file=path, column="id")
+    references: dict[str, list[str]] = {}
+    if found is not None:
+        for id, texts in frame.select("id", found).iter_rows():
+            new = [texts] if isinstance(texts, str) else texts or []
+            references[id] = [*references.get(id, []), *(text for text in new if text.strip())]
+    return list(zip(unique["id"].to_list(), unique["context"].to_list(), strict=True)), references
 
 
 def _source_of_contexts(path: str, reading: Reading) -> Source:
@@ -164,16 +229,20 @@ def _source_of_contexts(path: str, reading: Reading) -> Source:
     has_texts = find_column(names, "responses") or find_column(names, "text") or wide_columns(names, "resp", path)
     if column is None or has_texts:
         return source
-    return source.with_reading(text=column, context=None)
+    return source.with_reading(text=column, context="")
 
 
 @dataclass(frozen=True)
 class GenerationBatch:
-    """Some contexts with their ids at one value: what is written at a time, under the name of its results."""
+    """Some contexts with their ids at one value: what is written at a time, under the name of its results.
+
+    `copies` tell contexts of equal text apart: how many came before.
+    """
 
     name: str
     contexts: Sequence[tuple[str, str]]
     value: float
+    copies: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -201,18 +270,31 @@ class WriteSets:
         ids = [id for id, _ in batch.contexts]
         contexts = [context for _, context in batch.contexts]
         prompts = [Prompting(plan.template).prompt(context) for context in contexts for _ in range(size)]
-        seeds = [plan.seed_of(context, value, index) for context in contexts for index in range(size)]
-        texts = model.generate(prompts, plan.sweep.apply(plan.sampling, value), seeds)
+        which = list(zip(contexts, batch.copies or [0] * len(ids), strict=True))
+        seeds = [plan.seed_of(context, value, index, copy) for context, copy in which for index in range(size)]
+        written = model.sample(prompts, plan.sweep.apply(plan.sampling, value), seeds)
+        sets = [written[start : start + size] for start in range(0, len(written), size)]
+        crossed = plan.design == "crossed" and len(plan.sweep.values) > 1
         columns = {
-            "id": [f"{id}@{value:g}" for id in ids] if len(plan.sweep.values) > 1 else ids,
+            "id": [f"{id}@{value:g}" for id in ids] if crossed else ids,
             "context_id": ids,
             "context": contexts,
-            "responses": [texts[start : start + size] for start in range(0, len(texts), size)],
+            "responses": [[one.text for one in some] for some in sets],
+            "logprobs": pl.Series([[known(one.logprob) for one in some] for some in sets], dtype=pl.List(pl.Float64)),
+            "tokens": [[one.tokens for one in some] for some in sets],
+            "truncated": [[one.truncated for one in some] for some in sets],
             plan.sweep.parameter: [value] * len(ids),
             "system": [plan.model] * len(ids),
         }
         self.run.save(batch.name, pl.DataFrame(columns))
         return len(ids)
+
+
+def known(logprob: float) -> float | None:
+    """A log-probability for a file, which has no place for infinity: nothing where it is unknown."""
+    if math.isnan(logprob):
+        return None
+    return max(logprob, LOG_OF_ZERO)
 
 
 def _folder_of_run(output: Path, folder: Path | None) -> RunFolder:
@@ -228,7 +310,10 @@ def generate_sets(
     folder: Path | None = None,
     progress: bool = False,
 ) -> pl.DataFrame:
-    """Write one response set for every context and value to `output`.
+    """Write one response set for every context and value (or one of its values) to `output`.
+
+    Beside each response stand its log-probability under the distribution that it was drawn from, its number of tokens
+    and whether it was cut at `max_new_tokens`.
 
     A pool of workers, each with the model, may stand for the model. Finished sets stay in the folder of the run, as
     Parquet that can be scored as it is, so that a killed run resumes, with any number of workers, and gives the file
@@ -246,7 +331,7 @@ def generate_sets(
         run.begin(plan.settings(contexts, weights))
         batches = _batches(contexts, plan)
         missing = [batch for batch in batches if not run.is_done(batch.name)]
-        total = len(contexts) * len(plan.sweep.values)
+        total = sum(len(batch.contexts) for batch in batches)
         done = total - sum(len(batch.contexts) for batch in missing)
         work = WriteSets(run, plan, weights)
         if isinstance(model, Pool):
@@ -284,8 +369,15 @@ def _fingerprint(model: str) -> str:
 def _batches(contexts: Sequence[tuple[str, str]], plan: GenerationPlan) -> list[GenerationBatch]:
     """All that is to be written, in the order of the output."""
     size = plan.sets_per_batch
-    parts = product(plan.sweep.values, range(0, len(contexts), size))
-    return [
-        GenerationBatch(f"{number:06}", contexts[start : start + size], value)
-        for number, (value, start) in enumerate(parts)
-    ]
+    batches: list[GenerationBatch] = []
+    copies: list[int] = []
+    before: Counter[str] = Counter()
+    for _, context in contexts:
+        copies.append(before[context])
+        before[context] += 1
+    for value, places in plan.contexts_of(len(contexts)).items():
+        for start in range(0, len(places), size):
+            some = places[start : start + size]
+            name = f"{len(batches):06}"
+            batches.append(GenerationBatch(name, [contexts[i] for i in some], value, [copies[i] for i in some]))
+    return batches

@@ -1,26 +1,17 @@
-"""Shared by causal and encoder-decoder models: loading, tokens, windows, batches and sampling with transformers.
+"""Shared by causal and encoder-decoder models: loading, tokens, batches, scoring and sampling with transformers.
 
-Length: a prompt is cut from the left (its start context stays) until prompt and text fit the window. The space for
-the text is rounded up to a sixteenth of the window, so that texts of similar length see the same prompt and share it.
-A text that is longer than the window is scored in steps: each further half window is scored with the half before it as
-context, and the prompt keeps at most half a window.
-
-Sampling is implemented here: in every step, each row's seeded generator draws one exponential number per token of the
-vocabulary, and the token with the smallest number divided by its probability is chosen, which happens with exactly that
-probability. Rounding differs between batches of different shape; it changes the choice only if the best two tokens are
-tied within rounding, so that the other rows of a batch practically never change a continuation. (Inverting the
-cumulative distribution would be sensitive: in its tail, steps are as small as the accumulated rounding errors.)
+`windows.py` says how texts are cut to the window, `next_token.py` what the next token is drawn from.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -31,35 +22,24 @@ from nlgauge.errors import ModelError, OptionError
 from nlgauge.models.identity import check_unchanged, folder_identity
 from nlgauge.models.language.base import (
     DTYPES,
+    Continuation,
     LanguageModel,
     Sampling,
     TokenLogprobs,
+    cannot_write,
     check_finite,
     check_to_generate,
     check_to_score,
+    check_to_score_sampled,
 )
+from nlgauge.models.language.next_token import END, END_OF_NOTHING, Drawing, Tensor, draw_token
+from nlgauge.models.language.windows import Ids, Row, context_window, last_of, pieces
 from nlgauge.models.runtime import load_folder, out_of_memory
 
-Ids = tuple[int, ...]
-Tensor = Any
 _SHORT_TOKENS = 512
 _MOST_SHORT_ROWS = 8
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of a batch: `targets` are scored after `context`; `source` is what an encoder reads, if there is one."""
-
-    context: Ids
-    targets: Ids
-    source: Ids = ()
-
-    @property
-    def inputs(self) -> Ids:
-        """What the model reads: the last target is predicted, never read."""
-        return self.context + self.targets[:-1]
 
 
 class Decoding(Protocol):
@@ -91,10 +71,11 @@ class TransformersModel(LanguageModel):
         self._identity = folder_identity(folder)
         self.tokenizer, self.model = load_folder(folder, self.auto_class, "a language model", device, dtype)
         self.device = self.model.device
-        self.window = _context_window(self.model.config, self.tokenizer)
+        self.window = context_window(self.model.config, self.tokenizer)
         self._vocabulary = int(self.model.get_input_embeddings().weight.shape[0])
         self._parameters = set(inspect.signature(self.model.forward).parameters)
         self._warned = False
+        self._drawings: dict[Sampling, Drawing] = {}
         self._shown: dict[int, str] = {}
         start, end = self._markers()
         self.start_context = start if start_context is None else start_context
@@ -108,7 +89,7 @@ class TransformersModel(LanguageModel):
         """The start context and the end token."""
 
     @abstractmethod
-    def _rows(self, prompt: str, targets: Ids) -> list[Row]:
+    def _rows(self, prompt: str, targets: Ids, drawn: Drawing | None = None) -> list[Row]:
         """The rows needed to score a text: one, or several if it is longer than the window."""
 
     @abstractmethod
@@ -149,12 +130,51 @@ class TransformersModel(LanguageModel):
     ) -> list[list[TokenLogprobs]]:
         """Log-probabilities of the texts `texts[i]` under `prompts[i]`; equal texts are computed once."""
         check_to_score(self, prompts, texts, with_end=with_end)
-        pairs = dict.fromkeys((prompt, text) for prompt, group in zip(prompts, texts, strict=True) for text in group)
-        distinct = list(dict.fromkeys(text for _, text in pairs))
-        tokens = dict(zip(distinct, self.encode(distinct), strict=True))
         end = (self._id(self.end_token),) if with_end and self.end_token is not None else ()
-        targets = {text: ids + end for text, ids in tokens.items()}
-        work = {(prompt, text): self._rows(prompt, targets[text]) if targets[text] else [] for prompt, text in pairs}
+        distinct = list(dict.fromkeys(text for group in texts for text in group))
+        tokens = dict(zip(distinct, self.encode(distinct), strict=True))
+        return self._scored(prompts, texts, {text: ids + end for text, ids in tokens.items()}, None)
+
+    def score_sampled(
+        self, prompts: Sequence[str], texts: Sequence[Sequence[str]], sampling: Sampling
+    ) -> list[list[TokenLogprobs]]:
+        """Log-probabilities of drawing the tokens of `texts[i]` after `prompts[i]`, and then the end.
+
+        The end has the probability of all tokens that end a text there: the end tokens, and those that begin with a
+        stop string but for white space. A text of `max_new_tokens` tokens has none, since it is cut there. A longer
+        one, and one with a stop string or an end token inside, cannot be written.
+        """
+        check_to_score_sampled(self, prompts, texts, sampling)
+        distinct = list(dict.fromkeys(text for group in texts for text in group))
+        drawn = self._drawing(sampling)
+        targets: dict[str, Ids] = {}
+        for text, ids in zip(distinct, self.encode(distinct), strict=True):
+            impossible = sampling.stops(text) or len(ids) > sampling.max_new_tokens or not drawn.ends.isdisjoint(ids)
+            if not impossible:
+                end = (END,) if ids else (END_OF_NOTHING,)
+                targets[text] = ids if len(ids) == sampling.max_new_tokens else ids + end
+        return self._scored(prompts, texts, targets, drawn)
+
+    def _drawing(self, sampling: Sampling) -> Drawing:
+        """A sampling with the tokens that end a text."""
+        if sampling not in self._drawings:
+            self._drawings[sampling] = Drawing.of(sampling, self._end_ids, self.tokenizer)
+        return self._drawings[sampling]
+
+    def _scored(
+        self,
+        prompts: Sequence[str],
+        texts: Sequence[Sequence[str]],
+        targets: Mapping[str, Ids],
+        drawn: Drawing | None,
+    ) -> list[list[TokenLogprobs]]:
+        """Scores of texts as these tokens; a text without any entry cannot be written."""
+        pairs = dict.fromkeys((prompt, text) for prompt, group in zip(prompts, texts, strict=True) for text in group)
+        possible = [(prompt, text) for prompt, text in pairs if text in targets]
+        work = {
+            (prompt, text): self._rows(prompt, targets[text], drawn) if targets[text] else []
+            for prompt, text in possible
+        }
         values = self._score_rows(list(dict.fromkeys(row for rows in work.values() for row in rows)))
         done = {
             (prompt, text): TokenLogprobs(
@@ -162,11 +182,14 @@ class TransformersModel(LanguageModel):
             )
             for (prompt, text), rows in work.items()
         }
-        check_finite(self.name, done)
+        check_finite(self.name, done, sampling=None if drawn is None else drawn.sampling)
         check_unchanged(self.folder, self._identity)
-        return [[done[prompt, text] for text in group] for prompt, group in zip(prompts, texts, strict=True)]
+        return [
+            [done[prompt, text] if text in targets else cannot_write(text) for text in group]
+            for prompt, group in zip(prompts, texts, strict=True)
+        ]
 
-    def generate(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+    def sample(self, prompts: Sequence[str], sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
         """One continuation for each prompt and its seed; equal pairs are computed once."""
         check_to_generate(prompts, seeds)
         read = {prompt: self._to_continue(prompt, sampling) for prompt in dict.fromkeys(prompts)}
@@ -174,10 +197,10 @@ class TransformersModel(LanguageModel):
         keys = [(read[prompt], seed) for prompt, seed in zip(prompts, used, strict=True)]
         jobs = sorted(dict.fromkeys(keys), key=lambda job: (-len(job[0]), job))
 
-        def run(batch: Sequence[tuple[Ids, int]]) -> list[str]:
+        def run(batch: Sequence[tuple[Ids, int]]) -> list[Continuation]:
             rows = [prompt for prompt, _ in batch]
-            if sampling.beams > 1:
-                return self._beam_search(rows, sampling)
+            if sampling.beams > 1:  # the only text that it writes
+                return [Continuation(text, 0.0) for text in self._beam_search(rows, sampling)]
             return self._continue(self._decoding(rows), sampling, [seed for _, seed in batch])
 
         def how_many(jobs: Sequence[tuple[Ids, int]], start: int) -> int:
@@ -204,10 +227,12 @@ class TransformersModel(LanguageModel):
         found = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
         return [tuple(ids) for ids in found]
 
-    def _continue(self, decoding: Decoding, sampling: Sampling, seeds: Sequence[int]) -> list[str]:
+    def _continue(self, decoding: Decoding, sampling: Sampling, seeds: Sequence[int]) -> list[Continuation]:
         """Draw token after token for every row; rows that have ended leave the batch."""
+        drawing = self._drawing(sampling)
         draws = [np.random.default_rng(seed) for seed in seeds]
         chosen: list[list[int]] = [[] for _ in seeds]
+        values: list[list[float]] = [[] for _ in seeds]
         texts = [""] * len(seeds)
         ended = [False] * len(seeds)
         active = list(range(len(seeds)))
@@ -216,10 +241,14 @@ class TransformersModel(LanguageModel):
             for place, row in enumerate(active):
                 if ended[row]:
                     continue
-                token = _draw(logits[place], sampling, draws[row])
-                if token in self._end_ids:
+                kept = drawing.kept(logits[place])
+                token = draw_token(kept, draws[row])
+                begun = bool(texts[row].strip())
+                if token in drawing.ends or (begun and token in drawing.stops):
+                    values[row].append(drawing.logprob(kept, END if begun else END_OF_NOTHING))
                     ended[row] = True
                     continue
+                values[row].append(drawing.logprob(kept, token))
                 chosen[row].append(token)
                 texts[row] = self._decode(chosen[row])
                 ended[row] = sampling.stops(texts[row])
@@ -230,7 +259,10 @@ class TransformersModel(LanguageModel):
                 active = [active[place] for place in going]
             last = [chosen[row][-1] if chosen[row] else 0 for row in active]
             logits = self._check_numbers(decoding.logits(last))
-        return [sampling.cut(text) for text in texts]
+        return [
+            Continuation(sampling.cut(text), math.fsum(found), len(found), truncated=not done)
+            for text, found, done in zip(texts, values, ended, strict=True)
+        ]
 
     def _check_numbers(self, values: Any) -> Any:
         if bool((values != values).any()):
@@ -277,28 +309,21 @@ class TransformersModel(LanguageModel):
         if low >= high:
             return np.empty(0)
         scores = logits[low - start : high - start].float()
-        targets = torch.tensor(row.targets[low - first : high - first], device=scores.device)
+        wanted = row.targets[low - first : high - first]
+        if row.drawn is not None:
+            how = row.drawn
+            return np.array([how.logprob(how.kept(one), token) for one, token in zip(scores, wanted, strict=True)])
+        targets = torch.tensor(wanted, device=scores.device)
         found = scores.gather(1, targets[:, None])[:, 0] - scores.logsumexp(1)
         values: Array = found.cpu().numpy().astype(np.float64)
         return values
 
-    def _pieces(self, start: Ids, prompt: Ids, targets: Ids, source: Ids = ()) -> list[Row]:
-        """Rows that fit the window, by the rule at the top of this file."""
-        needed = len(targets) - 1
-        if len(start) + len(prompt) + needed <= self.window:
-            return [Row(start + prompt, targets, source)]
-        if max(1, len(start)) + needed <= self.window:
-            unit = max(1, self.window // 16)
-            room = max(self.window - len(start) - -(-needed // unit) * unit, 1 - len(start))
-            return [Row(start + _last(prompt, room), targets, source)]
-        before = self.window - self.stride
-        context = start + _last(prompt, before - len(start))
-        first = self.window - len(context) + 1
-        rows = [Row(context, targets[:first], source)]
-        for place in range(first, len(targets), self.stride):
-            seen = _last(context + targets[:place], before + 1)
-            rows.append(Row(seen, targets[place : place + self.stride], source))
-        return rows
+    def _pieces(
+        self, start: Ids, prompt: Ids, targets: Ids, source: Ids = (), drawn: Drawing | None = None
+    ) -> list[Row]:
+        """Rows that fit the window."""
+        cut = pieces(self.window, self.stride, start, prompt, targets)
+        return [Row(context, part, source, drawn) for context, part in cut]
 
     def _cut_prompt(self, start: Ids, prompt: Ids, sampling: Sampling) -> Ids:
         """A prompt cut to leave space for its continuation."""
@@ -308,7 +333,7 @@ class TransformersModel(LanguageModel):
                 f"max_new_tokens is {sampling.max_new_tokens}, and {self.name} sees {self.window} tokens; expected "
                 "space for a prompt as well; lower max_new_tokens"
             )
-        return start + _last(prompt, room)
+        return start + last_of(prompt, room)
 
     def _pad(self, rows: Sequence[Ids], *, left: bool = False) -> tuple[Tensor, Tensor]:
         """Rows of tokens as a padded tensor, and its mask."""
@@ -352,6 +377,8 @@ class TransformersModel(LanguageModel):
         return int(self.tokenizer.convert_tokens_to_ids(token))
 
     def _show(self, token: int) -> str:
+        if token in (END, END_OF_NOTHING):
+            return self.end_token or ""
         if token not in self._shown:
             raw = self.tokenizer.convert_ids_to_tokens(token)
             spaced = raw is not None and raw.startswith("▁")
@@ -370,58 +397,12 @@ def select_rows(past: Any, rows: list[int], like: Tensor) -> bool:
     return True
 
 
-def _draw(logits: Tensor, sampling: Sampling, generator: np.random.Generator) -> int:
-    """One token, by a race of exponential numbers (the Gumbel-max trick).
-
-    The nucleus is found without sorting the whole vocabulary: tokens below (1 - top_p) / size cannot be in it, since
-    their total probability is less than 1 - top_p.
-    """
-    import torch
-
-    if sampling.temperature == 0:
-        return int(logits.argmax())
-    logits = logits / sampling.temperature
-    if 0 < sampling.top_k < len(logits):
-        logits = logits.masked_fill(logits < logits.topk(sampling.top_k).values[-1], -torch.inf)
-    if sampling.top_p < 1:
-        weights = logits.softmax(0)
-        candidates = (weights >= (1 - sampling.top_p) / len(weights)).nonzero()[:, 0]
-        ordered, order = weights[candidates].sort(descending=True, stable=True)
-        size = int((ordered.cumsum(0) < sampling.top_p).sum()) + 1
-        nucleus = candidates[order[:size]]
-        logits = torch.full_like(logits, -torch.inf).index_copy(0, nucleus, logits[nucleus])
-    race = np.log(generator.standard_exponential(len(logits)))
-    return int((logits.double().cpu().numpy() - race).argmax())
-
-
 def no_gradients() -> AbstractContextManager[Any]:
     """Disable gradients."""
     import torch
 
     mode: AbstractContextManager[Any] = torch.inference_mode()
     return mode
-
-
-def by_length(rows: Sequence[Row]) -> list[Row]:
-    """Rows sorted by length, the longest first, so that memory runs out early or never."""
-    return sorted(rows, key=lambda row: (-len(row.inputs), row.context, row.targets))
-
-
-def _last(ids: Ids, count: int) -> Ids:
-    return ids[max(0, len(ids) - max(0, count)) :]
-
-
-def _context_window(config: Any, tokenizer: Any) -> int:
-    """The largest number of tokens: the number of positions, else the tokeniser's limit, else 2,048."""
-    for source, name in (
-        (config.get_text_config(), "max_position_embeddings"),
-        (config, "n_positions"),
-        (tokenizer, "model_max_length"),
-    ):
-        found = getattr(source, name, None)
-        if isinstance(found, int) and 1 < found < 1_000_000_000:
-            return found
-    return 2048
 
 
 def _end_ids(tokenizer: Any, model: Any, end: str | None) -> frozenset[int]:

@@ -11,7 +11,8 @@ from nlgauge.errors import DataError, ModelError, OptionError, argument
 from nlgauge.models.language.causal import CausalModel
 from nlgauge.models.language.prompting import Prompting
 from nlgauge.models.language.seq2seq import Seq2SeqModel
-from nlgauge.models.language.transformers_model import Row, generation_config
+from nlgauge.models.language.transformers_model import generation_config
+from nlgauge.models.language.windows import Row
 from nlgauge.models.training.data import PromptPair, TrainingCorpus
 from nlgauge.models.training.steps import HeldOutLoss, Objective
 

@@ -11,7 +11,8 @@ their rounded values are not. `ties="equal"` takes distances as equal that diffe
 less than the rounding of the features themselves (10^-13 of the largest): what exact arithmetic would say.
 `ties="computed"` compares squared distances as double precision gives them, as the authors' released code does, and the
 printed numbers need it: on their summarization data, HUSE-Q is .58 as printed, but .60 when equal distances are equal.
-That .58 depends on rounding: a standard deviation larger by one unit in its last place gives .60, by two .62.
+That .58 depends on rounding: a standard deviation larger by one unit in its last place gives .60, by two .62, and so
+does 1 added to every rating, which changes nothing when equal distances are equal.
 """
 
 from __future__ import annotations

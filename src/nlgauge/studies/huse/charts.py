@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise, product
 from typing import Any
@@ -120,11 +121,8 @@ def plane_chart(rows: Sequence[Row], judges: list[str]) -> Any:
     iso = iso.encode(detail="huse:N", tooltip="huse:N", **xy)
     levels = alt.Chart(inline(lines[::2])).mark_text(color="#888888", dx=6, dy=4, align="left", fontSize=10)
     levels = levels.encode(text="huse:N", **xy)
-    corners = [
-        {"x": 0.0, "x2": row["huse_d"], "y": 0.0, "y2": row["huse_q"], "group": str(row["group"])} for row in rows
-    ]
-    shade = alt.Chart(inline(corners)).mark_rect(opacity=0.08)
-    shade = shade.encode(x="x:Q", x2="x2:Q", y="y:Q", y2="y2:Q", color=alt.Color("group:N", scale=scale, legend=None))
+    shade = alt.Chart(inline(_dominated_region(rows))).mark_line(filled=True, opacity=0.1, color="#888888")
+    shade = shade.encode(order="order:Q", **xy)
     base = alt.Chart(inline([_flat(row) for row in rows]))
     colour = alt.Color("group:N", scale=scale, title=None)
     bars = [
@@ -138,8 +136,18 @@ def plane_chart(rows: Sequence[Row], judges: list[str]) -> Any:
     )
     names = base.mark_text(dx=8, dy=-8, align="left").encode(text="system:N", **xy)
     judged = "judged by " + ", ".join(judges) + (" (not by people)" if judges != [PEOPLE] else "")
-    title = alt.Title("Quality and diversity", subtitle=f"{judged}; shaded: no better in either than some system")
+    shown = "shaded: worse than systems at the same proportion of both"
+    title = alt.Title("Quality and diversity", subtitle=f"{judged}; {shown}")
     return alt.layer(shade, iso, levels, *bars, dots, names).properties(width=440, height=440, title=title)
+
+
+def _dominated_region(rows: Sequence[Row]) -> list[Row]:
+    """From the origin to the systems that nothing dominates, in the order of their proportion, and back."""
+    best = sorted(
+        (row for row in rows if not row["dominated_by"]), key=lambda row: math.atan2(row["huse_q"], row["huse_d"])
+    )
+    corners = [(0.0, 0.0), *((row["huse_d"], row["huse_q"]) for row in best), (0.0, 0.0)]
+    return [{"huse_d": d, "huse_q": q, "order": place} for place, (d, q) in enumerate(corners)]
 
 
 def _flat(row: Row) -> Row:

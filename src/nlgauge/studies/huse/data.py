@@ -23,15 +23,20 @@ from nlgauge.data.reading import Source
 from nlgauge.data.roles import find_column, names_in, numbers_in, refuse_unused
 from nlgauge.data.tables import Items, Ratings
 from nlgauge.errors import DataError, OptionError, argument
+from nlgauge.models.language.base import Sampling
 from nlgauge.studies.base import StudyData
 from nlgauge.studies.human import human_scores
 from nlgauge.studies.huse.judges import PEOPLE, judge_texts, log_probabilities
-from nlgauge.studies.huse.options import HuseStudy
+from nlgauge.studies.huse.options import DECODING_OPTIONS, FLOOR, HuseStudy
 from nlgauge.studies.tasks import ratings_in, task_names
 
 _READ = ("text", "context", "id")
 _USED = (*_READ, "input_format")
 _ADVICE = "the study reads tables with one text per row: leave it out"
+_NO_PROBABILITY = (
+    "a system without probabilities has no HUSE: score its texts and the references with the model behind it, where "
+    "that is available"
+)
 _MODEL = {"true", "1", "1.0", "model", "system", "generated", "machine"}
 _REFERENCE = {"false", "0", "0.0", "human", "reference", "ref", "gold", "person"}
 
@@ -40,8 +45,9 @@ _REFERENCE = {"false", "0", "0.0", "human", "reference", "ref", "gold", "person"
 class HuseData:
     """Texts of one system and references, one per row.
 
-    `logp` is the log-probability of the whole text and `length` its number of tokens. `ratings` (raters x texts, NaN
-    where there is none) are the single answers behind `judgment`, when known.
+    `logp` is the log-probability of the whole text (-inf where p is 0) and `length` its number of tokens; per token it
+    counts as the `floor` at least. `ratings` (raters x texts, NaN where there is none) are the single answers behind
+    `judgment`, when known, and `truncated` says which texts were cut at the largest length.
     """
 
     name: str
@@ -54,13 +60,18 @@ class HuseData:
     contexts: list[str]
     judge: str = PEOPLE
     ratings: Array | None = None
+    floor: float = FLOOR
+    truncated: Array | None = None
+    sampling: str = ""
 
     def __post_init__(self) -> None:
-        for what, values in (("judgment", self.judgment), ("log p", self.logp), ("length", self.length)):
+        logp = np.where(self.logp == -np.inf, 0.0, self.logp)
+        for what, values in (("judgment", self.judgment), ("log p", logp), ("length", self.length)):
             bad = np.flatnonzero(~np.isfinite(values))
             if len(bad):
                 found = "none" if np.isnan(values[bad[0]]) else f"{values[bad[0]]}"
-                raise self._error(f"the {what} of '{self.ids[bad[0]]}' is {found}; expected a finite number")
+                advice = f"; {_NO_PROBABILITY}" if what == "log p" and found == "none" else ""
+                raise self._error(f"the {what} of '{self.ids[bad[0]]}' is {found}; expected a finite number{advice}")
         if len(empty := np.flatnonzero(self.length <= 0)):
             raise self._error(
                 f"'{self.ids[empty[0]]}' has length {self.length[empty[0]]:g}, and log p is divided by it; expected at "
@@ -90,24 +101,33 @@ class HuseData:
 
     def features(self, *, per_token: bool = True) -> Array:
         """The two features of equation 5: log p divided by length (or not), and the judgment."""
-        return np.stack([self.logp / self.length if per_token else self.logp, self.judgment], axis=1)
+        logp = np.maximum(self.logp, self.floor * self.length)
+        return np.stack([logp / self.length if per_token else logp, self.judgment], axis=1)
+
+    @property
+    def below_floor(self) -> Array:
+        """Which texts the system cannot write, or less probably than the floor says."""
+        found: Array = self.logp < self.floor * self.length
+        return found
 
     def select(self, rows: Array) -> HuseData:
         """Some of the texts."""
         found: dict[str, Any] = {name: [getattr(self, name)[i] for i in rows] for name in ("ids", "texts", "contexts")}
         found |= {name: getattr(self, name)[rows] for name in ("is_model", "judgment", "logp", "length")}
+        found["truncated"] = None if self.truncated is None else self.truncated[rows]
         return replace(self, **found, ratings=None if self.ratings is None else self.ratings[:, rows])
 
 
 def read_systems(study: HuseStudy, data: StudyData) -> list[HuseData]:
     """The data of every system: one per file or frame, or one per value of the column `by`.
 
-    With `by`, texts of the reference belong to every system, since all are compared with the same references.
+    With `by`, texts of the reference belong to every system, since all are compared with the same references; where
+    every system has references of its name, it has these, with log p under it.
     """
     found: list[HuseData] = []
     for entry, title in zip(data.entries, task_names(data.entries, study.tasks), strict=True):
         if isinstance(entry, HuseData):
-            found.append(entry)
+            found.append(replace(entry, floor=study.floor))
             continue
         name = "" if study.by and len(data.entries) == 1 else title
         try:
@@ -180,8 +200,11 @@ class _Table:
         is_model, by = self.is_model(), self.need("by")
         systems = self.names(by, "by")
         found = []
-        for system in systems.filter(pl.Series(is_model)).unique(maintain_order=True).to_list():
-            rows = np.flatnonzero(~is_model | (systems == system).to_numpy())
+        named = systems.filter(pl.Series(is_model)).unique(maintain_order=True).to_list()
+        each_has_own = set(named) <= set(systems.filter(pl.Series(~is_model)))
+        for system in named:
+            own = (systems == system).to_numpy()
+            rows = np.flatnonzero(own if each_has_own else ~is_model | own)
             title = f"{self.name}: {system}" if self.name else str(system)
             found.append(_Table(self.frame[rows], title, self.study, self.columns))
         if not found:
@@ -194,6 +217,13 @@ class _Table:
         ids = [str(i) for i in range(1, self.frame.height + 1)]
         if named is not None:
             ids = self.names(named, "id").to_list()
+            if len(twice := pl.Series(ids).is_duplicated().arg_true()):
+                raise DataError(
+                    f"the id '{ids[twice[0]]}' is a duplicate; expected one for each text: where the table has several "
+                    f"systems, name their column ({argument('by')})",
+                    column=named,
+                    option="by",
+                )
         texts, contexts, judge = self.texts("text"), self.texts("context"), self.study.judge
         table = None
         if ratings is not None:
@@ -202,8 +232,22 @@ class _Table:
             judgment = numbers_in(self.frame, column, option="judgment")
         else:
             judgment = judge_texts(judge, contexts, texts)
-        is_model, logp, lengths = self.is_model(), self.logp(contexts, texts), self.lengths(texts)
-        return HuseData(self.name, ids, is_model, judgment, logp, lengths, texts, contexts, judge, table)
+        is_model, sampling = self.is_model(), self.sampling()
+        return HuseData(
+            self.name,
+            ids,
+            is_model,
+            judgment,
+            self.logp(contexts, texts, sampling),
+            self.lengths(texts),
+            texts,
+            contexts,
+            judge,
+            table,
+            floor=self.study.floor,
+            truncated=self.truncated(),
+            sampling="" if sampling is None else sampling_fact(sampling),
+        )
 
     def texts(self, role: str) -> list[str]:
         """A column of texts; empty ones where there is no such column."""
@@ -229,10 +273,41 @@ class _Table:
             )
         return words.is_in(_MODEL).to_numpy()
 
-    def logp(self, contexts: Sequence[str], texts: Sequence[str]) -> Array:
+    def sampling(self) -> Sampling | None:
+        """How the system's texts were drawn, where a model scores them: by the options, else by columns."""
+        if self.study.model is None:
+            return None
+        found = {name: value for name in DECODING_OPTIONS if (value := self._decoding(name)) is not None}
+        if "top_k" in found:
+            found["top_k"] = int(found["top_k"])
+        return Sampling(**found)
+
+    def _decoding(self, name: str) -> Any:
+        if (given := getattr(self.study, name)) is not None or name not in self.frame.columns:
+            return given
+        texts = self.frame.filter(pl.Series(self.is_model()))
+        values = np.unique(numbers_in(texts, name, option=name, file=self.name)).tolist()
+        if len(values) > 1 or not np.isfinite(values).all():
+            raise DataError(
+                f"texts of {self.name or 'the model'} were drawn at {', '.join(f'{value:g}' for value in values[:5])}; "
+                f"expected one value for each system: name the column of systems ({argument('by')}), or give the value "
+                f"({argument(name)})",
+                column=name,
+                option=name,
+            )
+        return values[0]
+
+    def truncated(self) -> Array | None:
+        """Which texts were cut at the largest length, where a column of that name says so."""
+        if "truncated" not in self.frame.columns or self.frame["truncated"].dtype != pl.Boolean:
+            return None
+        cut: Array = self.frame["truncated"].fill_null(False).to_numpy()
+        return cut
+
+    def logp(self, contexts: Sequence[str], texts: Sequence[str], sampling: Sampling | None) -> Array:
         """The log-probability of every text, from the model, from tokens or from a column."""
-        if self.study.model is not None:
-            return log_probabilities(self.study.model, contexts, texts, self.study.template)
+        if self.study.model is not None and sampling is not None:
+            return log_probabilities(self.study.model, contexts, texts, self.study.template, sampling)
         listed = self.find("token_logprobs")
         if listed is None or self.study.logp is not None:
             advice = f", or score the texts with {argument('model')}"
@@ -247,6 +322,11 @@ class _Table:
         if self.find("length") is None and any(texts):
             return np.array([float(len(text.split())) for text in texts])
         return numbers_in(self.frame, self.need("length", f", or that of the texts with {argument('text')}"))
+
+
+def sampling_fact(sampling: Sampling) -> str:
+    """How texts were drawn, for a signature."""
+    return ",".join(f"{name}={getattr(sampling, name):g}" for name in DECODING_OPTIONS)
 
 
 def _rated(ratings: Ratings, ids: Sequence[str], question: str | None) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.learned.llm_judge import LlmJudge
 from nlgauge.metrics.registry import METRICS
 from nlgauge.models.fetch import model_identity
+from nlgauge.models.language.base import Sampling
 from nlgauge.models.language.prompting import Prompting
 from nlgauge.models.shared import language_model_identity, score_texts
 from nlgauge.signature import Signature
@@ -23,6 +25,7 @@ _ASK = (
 )
 _YES, _NO = " Yes", " No"
 _QUESTIONNAIRE = "typicality"
+_ANY_LENGTH = 1 << 31
 
 
 def judge_texts(judge: str, contexts: Sequence[str], texts: Sequence[str]) -> Array:
@@ -50,17 +53,22 @@ def judge_texts(judge: str, contexts: Sequence[str], texts: Sequence[str]) -> Ar
     raise OptionError(f"{argument('judge', judge)}; expected relevance:MODEL, llm:MODEL or llm-judge:model=URL#NAME")
 
 
-def log_probabilities(model: str, contexts: Sequence[str], texts: Sequence[str], template: str) -> Array:
-    """Log-probability of every text after its prompt, a space between them; the end of the text is not scored.
+def log_probabilities(
+    model: str, contexts: Sequence[str], texts: Sequence[str], template: str, sampling: Sampling
+) -> Array:
+    """Log-probability of writing every text after its prompt, a space between them, and of ending there; may be -inf.
 
-    The prompt is the template with the context in it, or nothing where there is no context.
+    The prompt is the template with the context in it, or nothing where there is no context. Where no text has a line
+    break, a line break is an end, too.
     """
     how = Prompting(template, join=" ")
     if not any(texts):
         raise DataError(f"no texts for {model} to score; name their column with {argument('text')}")
     prompts = [how.prompt(context) if context else "" for context in contexts]
     spaced = [[how.text(text) if prompt else text] for prompt, text in zip(prompts, texts, strict=True)]
-    return np.array([found[0].total for found in score_texts(model, prompts, spaced)])
+    lines = not any("\n" in text.strip() for text in texts)
+    whole = replace(sampling, stop=("\n",) if lines else (), max_new_tokens=_ANY_LENGTH)
+    return np.array([found[0].total for found in score_texts(model, prompts, spaced, sampling=whole)])
 
 
 def judge_identity(judge: str) -> str:

@@ -68,8 +68,9 @@ class Huse(HuseInference):
             row = _row(one, found, intervals, self.k)
             rows.append(row)
             errors.append(_errors(one, *found, features))
-            notes += [*_notes(one, row), *self._tie_notes(one, row)]
-        facts = {**_METHOD, **facts_of(intervals=ways)}
+            notes += [*_notes(one, row), *probability_notes(one), *self._tie_notes(one, row)]
+        sampled = {one.sampling for one in systems if one.sampling}
+        facts = {**_METHOD, **facts_of(intervals=ways), **(facts_of(sampling=sampled) if sampled else {})}
         return Result(self, rows, tuple(notes), facts, {"errors": pl.concat(errors)}, tuple(systems))
 
     def sentence(self, result: Result) -> str:
@@ -162,6 +163,23 @@ def score_with_interval(row: Row, key: str) -> str:
 
 def _of(data: HuseData) -> str:
     return f" of {data.name}" if data.name else ""
+
+
+def probability_notes(data: HuseData) -> list[str]:
+    """Texts whose log p is not simply that of the whole text."""
+    notes = []
+    if below := int(data.below_floor.sum()):
+        of_model = int((data.below_floor & data.is_model).sum())
+        notes.append(
+            f"{below} of {len(data)} texts{_of(data)} ({of_model} of the model) have p = 0 under the system, or less "
+            f"than the floor: log p per token counts as {data.floor:g} (floor)"
+        )
+    if data.truncated is not None and (cut := int((data.truncated & data.is_model).sum())):
+        notes.append(
+            f"{cut} of {int(data.is_model.sum())} texts of the model{_of(data)} were cut at the largest length: their "
+            "log p is that of the tokens drawn, without an end"
+        )
+    return notes
 
 
 def _notes(data: HuseData, row: Row) -> list[str]:
