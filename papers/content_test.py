@@ -105,6 +105,7 @@ def page(results: list[tuple[str, Result, int]], summary: list[list[Any]], parts
             cells = [row["task"], f"`{row['metric']}`", str(row["n"]), short(row["spearman"]), show(row["spearman_ci"])]
             numbers.append([*cells, short(row["oca"]), short(row["oca_corrected"]), show(row["oca_corrected_ci"])])
         notes += [f"- {note}" for note in result.notes if note.startswith(f"{tester}:")]
+        notes.append(f"- {result.sentence}")
     head = ["sets", "metric", "n", "rho", "interval", "OCA", "OCA on new data", "interval"]
     read = ["tester", "class", "read", "valid", "of them weak", "not valid", "unread"]
     return f"""{INTRODUCTION}
@@ -117,7 +118,11 @@ def page(results: list[tuple[str, Result, int]], summary: list[list[Any]], parts
 
 {chr(10).join(notes)}
 
-{NUMBERS}
+A rho of .87 is about the largest that two classes of equal size allow. Sets whose classes differ in form show nothing about
+content, and a label that is wrong by reading shows nothing at all: these numbers say what the testers do, not what the
+metrics see. On sets that were written with care, as those of [examples/content_sets.jsonl](questions/which-metric.md),
+`distinct` does not follow the label.
+
 {chr(10).join(parts)}"""
 
 
@@ -144,8 +149,22 @@ nlgauge content-test contexts.jsonl --folder test --tester model:model=smollm2
 different things; it is *weak* if two of them say nearly the same, or if texts do not fit the context. A low set is
 *valid* if all five say the same thing; it is *weak* if a nuance or the grammar of one suffers.
 """
-READING = ""
-NUMBERS = ""
+READING = """What the verdicts say:
+
+- **The model-free tester keeps the content, and nearly all of the form.** Its low sets say one thing five times; two
+  have a word that sits badly. But a few words change in each version, so these sets are not what paper 1 asks for: the
+  same content in *different* form.
+- **Its high sets are as good as the data.** Near-copies are left out, but “Okay, I'll try to finish it by noon.” and
+  “Okay, I'll try to have it finished by noon.” share a little less than 85% of their characters. One of the two systems
+  is repetitive on purpose and gives two or three of the five. Responses by five people would be better. Half of the
+  contexts have no sets, since no response to them can be said in five ways by word tables.
+- **SmolLM2-135M says different things, but few that fit.** Nearly all of its high sets are weak: it replies to a story
+  where an ending is due, and to opening words where the sentence should go on. Three cannot be understood.
+- **SmolLM2-135M cannot rephrase.** It adds, denies, or turns around who does what: one low set of 20 keeps its content,
+  roughly. The label of its low sets is wrong by reading. Take a model that follows instructions (an endpoint is asked
+  in a chat and shown what it has written), and read 20 sets of each class before you trust a number.
+- **People are the best testers**: [two forms](annotate.md#people-who-write) ask them.
+"""
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -21,11 +21,11 @@ from nlgauge.annotate.quality import (
     Work,
     fingerprint,
     is_close,
-    normalised,
 )
 from nlgauge.annotate.rules import RULES, parse_rules, read_rules
 from nlgauge.errors import OptionError, UnknownName
 from nlgauge.stats.ratings.agreement import rater_correlations
+from nlgauge.text.near_copies import normalised
 from tests.errors import raises
 
 

@@ -24,6 +24,7 @@ from nlgauge.errors import DataError, OptionError, UnknownName
 from nlgauge.studies.diversity.content import ContentTest
 from tests.annotate.fixtures import Clock, opened
 from tests.errors import raises
+from tests.helpers import nlgauge
 
 QUESTIONS = {
     "write-different": [f"response_{number}" for number in range(1, 6)],
@@ -256,3 +257,53 @@ def test_a_study_of_written_sets_has_no_ratings(site: tuple[Store, Clock]) -> No
     study = create(store, load_form("write-different"))
     with pytest.raises(DataError, match="has no ratings: its form 'write-different' asks people to write sets"):
         ratings(store.snapshot(study))
+
+
+def command(folder: Path, *arguments: str, fails: bool = False) -> str:
+    """What `nlgauge annotate` prints in a folder, or what it says when it refuses."""
+    done = nlgauge("annotate", *arguments, cwd=folder, cache=folder / "cache")
+    assert done.code == (2 if fails else 0), done.err
+    assert "Traceback" not in done.err
+    return done.err if fails else done.out
+
+
+def test_the_commands_go_from_contexts_over_a_review_to_the_content_study(tmp_path: Path, examples: Path) -> None:
+    made = command(
+        tmp_path, "new", "different", "--form", "write-different", "--data", str(examples / "system_a.jsonl"),
+        "--raters", "1", "--rule", "min-time:seconds=0",
+    )  # fmt: skip
+    assert "45 units, 1 sets each" in made
+    assert "near-copy; text-length; language" in made
+    assert command(tmp_path, "texts", "different") == "nobody has handed anything in yet\n"
+    clock = Clock()
+    with opened(tmp_path / "annotate.db", clock) as store:
+        study = store.study("different")
+        hand_in(store, study, store.join(study, "direct", "ann"), DIFFERENT, clock)
+        hand_in(store, study, store.join(study, "direct", "ben"), ["I \x1b[31mreally like it."] * 5, clock)
+    shown = command(tmp_path, "texts", "different")
+    assert 'different responses (content_diversity 1):\n    1. "I never learned how, so I\'d rather not."' in shown
+    assert "rejected by near-copy" in shown
+    assert "\x1b" not in shown
+    assert len(json.loads(command(tmp_path, "texts", "different", "--format", "json"))["texts"]) == 2
+    assert command(tmp_path, "export", "different", "-o", "high.jsonl") == "1 sets written to high.jsonl\n"
+    row = json.loads((tmp_path / "high.jsonl").read_text())
+    assert (row["responses"], row["content_diversity"], row["tester"]) == (DIFFERENT, 1, "people")
+    number = next(line.split()[1] for line in shown.splitlines() if "(valid" in line)
+    command(tmp_path, "reject", "different", "--assignment", number, "--reason", "no replies")
+    assert "has no valid sets" in command(tmp_path, "export", "different", "-o", "high.jsonl", fails=True)
+
+
+def test_what_makes_no_sense_for_written_sets_is_refused(tmp_path: Path, examples: Path) -> None:
+    sets = str(examples / "content_sets.jsonl")
+    command(tmp_path, "new", "rated", "--form", "abs-hds", "--data", sets)
+    assert "asks for ratings (form 'abs-hds')" in command(tmp_path, "texts", "rated", fails=True)
+    command(tmp_path, "new", "written", "--form", "write-rephrased", "--data", sets)
+    said = command(tmp_path, "export", "written", "-o", "x.jsonl", "--question", "response", fails=True)
+    assert "--question has no meaning for a form that asks people to write sets" in said
+    (tmp_path / "none.jsonl").write_text('{"responses": ["a", "b"]}\n')
+    said = command(tmp_path, "new", "none", "--form", "write-different", "--data", "none.jsonl", fails=True)
+    assert "contexts are missing; expected a column 'context', or plain text with one per line" in said
+    said = command(
+        tmp_path, "new", "gold", "--form", "write-different", "--data", sets, "--gold", sets, fails=True
+    )  # fmt: skip
+    assert "what people write has no known answers" in said

@@ -311,7 +311,8 @@ class TestBuild:
             contexts_of(examples, 24), ContentTestPlan(metrics=("distinct",)), tmp_path / "test"
         )
         assert result.row("distinct", "data")["spearman"] > 0.5
-        assert any("form was not made neutral" in note for note in result.notes)
+        assert any(note.startswith("data: form follows the label: rho of distinct is 0.") for note in result.notes)
+        assert any("sets are nuggets, whose form both classes share: too few" in note for note in result.notes)
 
     def test_few_sets_make_small_groups_of_similar_form(self) -> None:
         sizes = [ContentTestPlan().nuggets_of(sets).group_size for sets in (10, 44, 90, 2000)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ METRICS = ("distinct", "sent-sim", "content")
 _RUN = "run"
 _LEAST = 2
 _GROUP, _SMALLEST, _GROUPS = 40, 4, 10
+_ENOUGH = 20
 _SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("id", "context_id", "context"), pl.String),
     "responses": pl.List(pl.String),
@@ -176,10 +177,7 @@ def _from_frame(frame: pl.DataFrame) -> list[Outcome]:
 
 
 def _nuggets(made: Made, plan: ContentTestPlan, folder: Path) -> tuple[pl.DataFrame | None, list[str]]:
-    """The sets of similar form, also in `folder/TESTER-nuggets.jsonl`, and what is to be known about them.
-
-    Where form still follows the label, nothing shows whether a metric sees content.
-    """
+    """The sets of similar form, also in `folder/TESTER-nuggets.jsonl`, and what is to be known about them."""
     name = made.tester.name
     try:
         result = plan.nuggets_of(len(made.sets)).run(made.sets, progress=False)
@@ -189,14 +187,32 @@ def _nuggets(made: Made, plan: ContentTestPlan, folder: Path) -> tuple[pl.DataFr
     if len(kept) < FEWEST_SETS:
         return None, [f"{name}: no nuggets: {len(kept)} sets are left, fewer than {FEWEST_SETS}"]
     write_table(kept, folder / f"{name}-nuggets.jsonl")
-    interval = row["spearman_ci"]
-    if interval is None or interval[0] <= 0:
-        return kept, []
-    return kept, [
-        f"{name}: form was not made neutral: on the nuggets, {row['metric']} alone follows the label (rho "
-        f"{row['spearman']:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]), so a metric may tell these classes apart "
-        "without seeing content"
-    ]
+    return kept, list(_about_form(name, row))
+
+
+def _about_form(name: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Whether form alone tells the classes apart, on all sets and on the nuggets."""
+    before, after, metric = row["spearman_before_ci"], row["spearman_ci"], row["metric"]
+    if before is not None and before[0] > 0:
+        found = _shown(row["spearman_before"], before)
+        yield (
+            f"{name}: form follows the label: rho of {metric} is {found} on all sets, so that only the nuggets can "
+            "show whether a metric sees content"
+        )
+    if row["kept"] < _ENOUGH:
+        yield (
+            f"{name}: {row['kept']} of {row['n']} sets are nuggets, whose form both classes share: too few to show "
+            "much; give more contexts, or another tester"
+        )
+    elif after is not None and after[0] > 0:
+        yield (
+            f"{name}: form still follows the label on the nuggets (rho of {metric} {_shown(row['spearman'], after)}): "
+            "a metric may tell the classes apart without seeing content"
+        )
+
+
+def _shown(value: float, interval: Sequence[float]) -> str:
+    return f"{value:.2f} [{interval[0]:.2f}, {interval[1]:.2f}]"
 
 
 def _notes(made: Made, contexts: int) -> list[str]:
