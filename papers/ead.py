@@ -41,7 +41,8 @@ UTTERANCES = """## Length bias: Figures 1 and 2
 
 Sets of 2,000 texts of one length, 10 sets a length, from two corpora and from the designated distribution of section
 2; the score of each set, its mean for each length, and a straight line through the means. Rows "(cut)" have the same
-2,000 texts at every length, cut after so many words: nothing but length differs. The corpora are utterances, one per line:
+2,000 texts at every length, cut after so many words: nothing but length differs. The corpora are utterances, one per
+line:
 
 ```
 python -m papers.utterances $NLGAUGE_DATA/dailydialog/dialogues_train.txt > dailydialog.txt
