@@ -41,7 +41,8 @@ UTTERANCES = """## Length bias: Figures 1 and 2
 
 Sets of 2,000 texts of one length, 10 sets per length, from two corpora and from the designated distribution of section
 2; the score of each set, its mean for each length, and a straight line through the means. Rows "(cut)" have the same
-2,000 texts at every length, cut after so many words: nothing but length differs. The corpora are utterances, one per line:
+2,000 texts at every length, cut after so many words: nothing but length differs. The corpora are utterances, one per
+line:
 
 ```
 python -m papers.utterances $NLGAUGE_DATA/dailydialog/dialogues_train.txt > dailydialog.txt
@@ -51,16 +52,19 @@ python -m papers.utterances $NLGAUGE_DATA/opensubtitles/test.txt > opensubtitles
 
 CLOSING = """## How to read this
 
-- Distinct falls with length everywhere, also where every text comes from one distribution: it punishes longer texts.
+- Distinct falls with length in sets of texts of one length, also where every text comes from one distribution: it
+  punishes longer texts. Where the same texts are cut, it falls on DailyDialog; on OpenSubtitles, whose texts are cut to
+  2-5 words, that is not shown.
 - On the designated distribution, which is nearly uniform as EAD assumes, EAD is flat. On the corpora its slope is
   closer to zero than that of distinct at the paper's settings, but it is not zero: it rises on DailyDialog.
 - The second table changes one setting at a time. EAD's slope depends on V, on the size of the sets and on the
   tokeniser, and even its sign does. With V = 10,000 EAD changes more with length than distinct does. Appendix D says
   that V hardly matters beyond 30,000; between 30,522 and 100,000 the slope on DailyDialog changes sign. V belongs to
   BERT's tokens (`--tok wordpiece`), while words at spaces are another vocabulary.
-- So "where the two disagree, trust EAD" holds on some data and is wrong on others. Compare EAD between systems only at
-  equal settings, and look at both slopes on your own data first: `nlgauge study length-bias` and `nlgauge report` cut the
-  texts at hand to common lengths, and say which score changes less only where the intervals of the slopes tell.
+- So "where the two disagree, trust EAD" holds with some data and settings and is wrong with others. Compare EAD between
+  systems only at equal settings, and look at both slopes on your own data first: `nlgauge study length-bias` and
+  `nlgauge report` cut the texts at hand to common lengths, and say which score changes less only where the intervals of
+  the slopes tell.
 - Intervals of sets of one length treat lengths as independent points around a straight line; the curves are not quite
   straight. Those of cut texts are jackknives over texts.
 - The paper shows six more corpora (appendix A), which are not at hand, and its OpenSubtitles is another extract.

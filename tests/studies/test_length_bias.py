@@ -139,10 +139,10 @@ def test_different_ngrams_are_counted_like_a_set_of_tuples(n: int, texts: int, m
 @pytest.mark.parametrize(("n", "tok"), [(1, "space"), (2, "word")])
 def test_a_set_of_all_texts_scores_as_score_does(n: int, tok: str) -> None:
     texts = make_texts([4, 7], 30, 50)
-    study = LengthBias(n=n, texts_per_set=30, sets=2, tok=tok, vocabulary="bert").run([texts])
+    study = LengthBias(n=n, texts_per_set=30, sets=2, tok=tok, vocabulary=5000).run([texts])
     for place, part in enumerate((texts[:30], texts[30:])):
         scores = nlgauge.score(
-            nlgauge.Items.of(part), [f"distinct:n={n},over=corpus,tok={tok}", f"ead:n={n},tok={tok},vocab=bert"]
+            nlgauge.Items.of(part), [f"distinct:n={n},over=corpus,tok={tok}", f"ead:n={n},tok={tok},vocab=5000"]
         )
         assert [values(study, line)[place] for line in LINES[:2]] == [score.value for score in scores]
     assert "has exactly 30 texts: all its sets are the same" in "\n".join(study.notes)

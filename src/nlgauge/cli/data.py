@@ -169,7 +169,7 @@ def sample_sets(
     check_that(responses_per_set >= 2, "responses_per_set", responses_per_set, "2 or more")
     check_file("output", output, files)
     systems: dict[str, ResponseSets] = {}
-    for name, (_, table) in zip(file_names(files), read_tables(files, reading, ()), strict=True):
+    for name, (_, table) in zip(file_names(list(files)), read_tables(files, reading, ()), strict=True):
         for system, sets in by_system(table.as_sets() if isinstance(table, Items) else table).items():
             if (title := system or name) in systems:
                 raise OptionError(f"the system '{title}' is in two files; expected each in one")

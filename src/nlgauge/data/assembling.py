@@ -48,9 +48,9 @@ class Assembly:
         layout = self.reading.resolve(list(data), self.name)
         ids: Sequence[Any] | None = data[layout.id] if layout.id else None
         if layout.wide and self.reading.empty_cells == "drop-set":
-            kept = np.flatnonzero(self._have_cells(data, layout.wide))
+            kept: np.ndarray[Any, Any] = np.flatnonzero(self._have_cells(data, layout.wide))
             data = {name: [values[row] for row in kept] for name, values in data.items()}
-            ids = data[layout.id] if layout.id else kept if lines is None else None
+            ids = data[layout.id] if layout.id else kept.tolist() if lines is None else None
             lines = None if lines is None else np.asarray(lines)[kept]
         origin = Origin(self.name, lines, layout.parts)
         for name in () if self.extras == "all" else self.extras:

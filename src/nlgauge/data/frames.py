@@ -26,7 +26,7 @@ def is_frame(data: Any) -> bool:
 
 
 def with_unique_ids(frame: pl.DataFrame) -> pl.DataFrame:
-    """Rows with an id that others have, too, get `id/value`, with the value of the first column that tells them apart.
+    """Rows with an id that others have, too, get `id/value`, with the value of the first column in which they differ.
 
     Columns of labels, parameters and systems are tried; rows that are equal there are numbered from the second on
     (`id/value/2`). The released files of paper 1 have one `sample_id` for the high and the low set of a context. Ids

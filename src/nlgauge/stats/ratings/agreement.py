@@ -174,7 +174,8 @@ class WithinAssignments:
         weights = np.where(known, self.items, 0.0)
         sums = np.where(known, self.correlations, 0.0) * weights
         totals = weights.sum(axis=1)
-        return np.divide(sums.sum(axis=1), totals, out=np.full(len(totals), np.nan), where=totals > 0)
+        mean: Array = np.divide(sums.sum(axis=1), totals, out=np.full(len(totals), np.nan), where=totals > 0)
+        return mean
 
 
 def within_assignments(ratings: Array, assignments: Array, *, leave_one_out: bool = False) -> WithinAssignments:

@@ -64,9 +64,9 @@ class CutSlopes:
 
 def single_texts(sets: ResponseSets) -> ResponseSets:
     """Every text as a set of its own, with the context of its set."""
-    contexts = sets.frame["context"] if "context" in sets.frame.columns else None
     rows = np.repeat(np.arange(len(sets)), sets.sizes)
-    return Items.of(sets.texts, contexts=None if contexts is None else contexts.gather(rows)).as_sets()
+    contexts = sets.frame["context"].gather(rows).to_list() if "context" in sets.frame.columns else None
+    return Items.of(sets.texts.to_list(), contexts=contexts).as_sets()
 
 
 def in_percent(slope: Slope) -> str:

@@ -46,8 +46,8 @@ def judge(
     rater, one = np.nonzero(counts)
     followed = pl.DataFrame(
         {
-            "rater": [table.raters[number] for number in rater],
-            "assignment": [table.names[number] for number in one],
+            "rater": [table.raters[number] for number in rater.tolist()],
+            "assignment": [table.names[number] for number in one.tolist()],
             "ratings": counts[rater, one],
             "correlation": [finite(value) for value in inside.correlations[rater, one]],
             "kept": ~left_out[rater, one],

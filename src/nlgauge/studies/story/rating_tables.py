@@ -43,7 +43,7 @@ class RatingTable:
             return self
         gone = np.take_along_axis(left_out, self.assignments, axis=1)
         fewer = RatingTable(self.raters, self.items, np.where(gone, np.nan, self.values), self.assignments, self.names)
-        return fewer.keep(np.isfinite(fewer.values).any(axis=1))
+        return fewer.keep(np.isfinite(fewer.values).sum(axis=1) > 0)
 
     def means(self, values: Array) -> pl.DataFrame:
         """The mean of every item that has ratings."""
