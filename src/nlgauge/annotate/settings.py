@@ -115,6 +115,18 @@ class Known(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Dividing(Options):
+    """How rows become units."""
+
+    heading: ClassVar[str] = "Options"
+
+    per_unit: int | None = option(None, "Sets or items of a unit, instead of the form's number.", metavar="N")
+    smaller_last: bool = option(False, "The last unit may have fewer.")
+    apart: str = option("", "Pair sets that differ in this column (rnk-hds).", metavar="COL")
+    negatives: bool = option(True, "Make negatives (story-quality).")
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudySettings(Asking):
     """All settings of a study: how raters are asked, and the quality rules by name.
 
