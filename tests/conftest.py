@@ -16,9 +16,16 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+from tests.optional import pytest_pycollect_makemodule, pytest_runtest_call, pytest_runtest_setup
 from tests.postgres import postgres_port, postgres_url
 
-__all__ = ["postgres_port", "postgres_url"]
+__all__ = [
+    "postgres_port",
+    "postgres_url",
+    "pytest_pycollect_makemodule",
+    "pytest_runtest_call",
+    "pytest_runtest_setup",
+]
 
 settings.register_profile(
     "nlgauge",

@@ -14,6 +14,7 @@ from typing import Any
 
 from nlgauge import zstd
 from nlgauge.engine.checksums import CHECKSUM, sealed
+from tests.optional import skip_by_message
 
 MB = 1 << 20
 COMMAND = (sys.executable, "-m", "nlgauge.cli.main")
@@ -51,6 +52,8 @@ def environment(cache: Path) -> dict[str, str]:
 def nlgauge(*arguments: str, cwd: Path, cache: Path, stdin: bytes = b"") -> Outcome:
     """Run the command in a folder and wait for it."""
     done = subprocess.run([*COMMAND, *arguments], cwd=cwd, env=environment(cache), input=stdin, capture_output=True)
+    if done.returncode:
+        skip_by_message(done.stderr.decode())
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

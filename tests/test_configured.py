@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -18,6 +19,8 @@ from hypothesis import strategies as st
 from nlgauge import configured
 from nlgauge.configured import Configured, Options, option, options_of, parse_text, show, spread
 from nlgauge.errors import DataError, NLGaugeError, OptionError, PluginError, UnknownName, argument
+from nlgauge.extend import Array, Batch, Direction, Level, SetMetric
+from nlgauge.metrics.registry import create_metric, register_metric
 from nlgauge.registry import Registry, owner_of
 from nlgauge.schema import check_schema, stamped
 from nlgauge.signature import Signature
@@ -206,6 +209,24 @@ def test_a_plugin_that_fails_is_named_and_the_others_work(tmp_path: Path) -> Non
     assert done.stdout.strip() == "True"
     assert "broken.py" in done.stderr
     assert "no_such_module" in done.stderr
+
+
+def test_a_class_that_lacks_a_part_of_the_contract_is_named_with_what_it_lacks() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Partial(SetMetric):
+        """A metric whose author forgot its aspect."""
+
+        name: ClassVar[str] = "partial"
+        direction: ClassVar[Direction] = Direction.MORE_DIVERSE
+        level: ClassVar[Level] = "set"
+
+        def per_set(self, batch: Batch) -> Array:
+            return np.zeros(len(batch.sets))
+
+    partial: Any = Partial
+    register_metric(partial)
+    with pytest.raises(PluginError, match=r"Partial lacks aspect;"):
+        create_metric("partial")
 
 
 def test_a_document_of_a_newer_schema_is_refused() -> None:

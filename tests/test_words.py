@@ -13,9 +13,10 @@ from tests.conftest import ROOT
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs", "examples", "papers", "benchmarks", "src"]
-OLD_NAMES = {  # an option that still works under this name, and a word that the changelog says is gone
+OLD_NAMES = {  # an option that still works under this name, and words that the changelog says are gone
     ("src/nlgauge/configured.py", "ratings_a_set"),
     ("CHANGELOG.md", "told apart"),
+    ("CHANGELOG.md", "told from"),
 }
 _MANY = r"(?:two|three|four|five|six|seven|eight|nine|ten|\d[\d,.]*)"
 _UNIT = r"an? (?!(?:and|few|little|lot)\b)[a-z-]+"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeVar, Union
 
-from nlgauge.errors import OptionError, UnknownName, argument
+from nlgauge.errors import OptionError, PluginError, UnknownName, argument
 from nlgauge.registry import PLUGIN_MODULE, owner_of, plugin_class
 from nlgauge.signature import BLANKS, Signature, escape, join_values, split_values, unescape
 
@@ -155,6 +155,17 @@ def option_lines(cls: Any) -> Iterator[str]:
         yield f"{one.name} = {default}   ({one.describe()}){f'  {one.about.help}' if one.about.help else ''}"
 
 
+def named_files(made: Any) -> list[str]:
+    """The files that the options of an object name: those whose metavar ends in FILE, perhaps after `NAME=`."""
+    found: list[str] = []
+    for one in options_of(type(made)):
+        if one.about.metavar.endswith("FILE"):
+            value = getattr(made, one.name)
+            given = [value] if isinstance(value, str | Path) else value if isinstance(value, tuple) else ()
+            found += [str(entry).partition("=")[2] if "=" in one.about.metavar else str(entry) for entry in given]
+    return found
+
+
 def spread(given: Mapping[str, Any], *groups: type, also: Sequence[str] = ()) -> Iterator[Any]:
     """One object of each group of options from keyword arguments; one that no group has is an error.
 
@@ -247,6 +258,8 @@ class Configured(Options):
                 values[key] = known[key].parse(text)
             except OptionError as error:
                 raise OptionError(f"{cls.name}:{error.message}", option=key) from error
+        if lacking := ", ".join(sorted(getattr(cls, "__abstractmethods__", ()))):
+            raise PluginError(f"'{cls.name}': its class {cls.__qualname__} lacks {lacking}; expected them in the class")
         return cls(**values)
 
 

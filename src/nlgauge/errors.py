@@ -124,12 +124,16 @@ class ModelError(NLGaugeError):
 
 
 class MissingExtra(NLGaugeError):
-    """A part of NLGauge that needs an optional dependency."""
+    """A part of NLGauge that needs an optional dependency: what to install is `extra`, if it is an extra of NLGauge."""
+
+    extra = ""
 
     @classmethod
     def needs(cls, what: str, extra: str) -> MissingExtra:
         """An error that names the extra to install."""
-        return cls(f"{what} needs a package that is not installed; run: pip install 'nlgauge[{extra}]'")
+        error = cls(f"{what} needs a package that is not installed; run: pip install 'nlgauge[{extra}]'")
+        error.extra = extra
+        return error
 
 
 class OutputError(NLGaugeError):

@@ -9,13 +9,13 @@ import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from nlgauge.errors import NLGaugeError, OptionError, PluginError, UnknownName
+from nlgauge.errors import NLGaugeError, OptionError, PluginError, UnknownName, argument
 from nlgauge.signature import Signature
 
 if TYPE_CHECKING:
@@ -196,6 +196,16 @@ def _owner(module: str) -> str:
 
 
 _FAILED: dict[str, str] = {}
+
+
+def add_plugins(files: Sequence[str]) -> None:
+    """Have Python files run, here and in worker processes, beside those that NLGAUGE_PLUGINS names already."""
+    for file in files:
+        if not Path(file).is_file():
+            raise OptionError(f"{argument('plugins', file)}: no such file; expected a file of Python code")
+    if files:
+        named = [part for part in os.environ.get(PLUGINS, "").split(os.pathsep) if part]
+        os.environ[PLUGINS] = os.pathsep.join(dict.fromkeys([*named, *(str(Path(file).resolve()) for file in files)]))
 
 
 def load_plugins() -> None:

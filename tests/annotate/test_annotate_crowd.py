@@ -39,6 +39,7 @@ from nlgauge.data.writing import write_table
 from nlgauge.errors import DataError, OptionError
 from nlgauge.studies.huse.score import Huse
 from tests.annotate.fixtures import Clock, opened, work
+from tests.errors import raises
 
 FORMS = ("abs-hds", "asp-hds", "rnk-hds", "sim-hds", "set-diversity", "typicality", "story-quality")
 HOSTILE = "=1+1 <script>alert(1)</script> ${unit} {{7*7}} \"q\" 'a' & \U0001f600\u202e\nnext\x07"
@@ -319,7 +320,7 @@ class TestImport:
     ) -> None:
         done = self.take_in(store, study, tmp_path, [*rows, rows[0]])
         assert (done.new, done.known) == (8, 1)
-        with pytest.raises(DataError, match=r"results.csv, line 10: the worker answered this HIT before, on line 2"):
+        with raises(DataError, file="results.csv", line=10):
             self.take_in(store, study, tmp_path, [*rows, {**rows[0], "Answer.diversity-1": _other(rows[0])}])
 
     def test_other_answers_than_before_are_refused(
@@ -327,13 +328,13 @@ class TestImport:
     ) -> None:
         self.take_in(store, study, tmp_path, rows[:1])
         changed = {**rows[0], "Answer.diversity-1": _other(rows[0])}
-        with pytest.raises(DataError, match=r"line 2: the worker's earlier answers to this unit differ"):
+        with raises(DataError, file="results.csv", line=2):
             self.take_in(store, study, tmp_path, [changed])
 
     def test_hits_of_another_study_are_refused_before_anything_is_stored(
         self, store: Store, study: Study, tmp_path: Path, rows: list[Row]
     ) -> None:
-        with pytest.raises(DataError, match=r"line 9, column 'Input.unit': found the unit '99-0'; expected one of"):
+        with raises(DataError, file="results.csv", line=9, column="Input.unit"):
             self.take_in(store, study, tmp_path, [*rows[:-1], {**rows[-1], "Input.unit": "99-0"}])
         assert store.snapshot(study).raters == ()
 
@@ -387,7 +388,7 @@ class TestImport:
             self.take_in(store, study, tmp_path, [contrary])
 
     def test_missing_columns_are_named(self, store: Store, study: Study, tmp_path: Path, rows: list[Row]) -> None:
-        with pytest.raises(DataError, match=r"column 'Input.unit': no such column; found HITId"):
+        with raises(DataError, file="results.csv", column="Input.unit"):
             self.take_in(store, study, tmp_path, [{k: v for k, v in row.items() if k != "Input.unit"} for row in rows])
 
     def test_work_that_was_rejected_there_is_rejected_here_with_the_reason(
@@ -548,7 +549,7 @@ def test_a_crowd_export_becomes_a_study_and_its_answers_the_ratings(store: Store
 def test_a_crowd_export_of_other_items_is_refused(store: Store, tmp_path: Path) -> None:
     path = crowd_file(tmp_path)
     study = new_study(store, "typicality")
-    with pytest.raises(DataError, match=r"line 2: the items of this assignment are not a unit of study 'pilot'"):
+    with raises(DataError, file=path.name, line=2):
         import_huse(store, study, path)
     with pytest.raises(OptionError, match=r"uses the form 'abs-hds'; expected 'typicality'"):
         import_huse(store, new_study(store, name="sets"), path)
@@ -620,7 +621,7 @@ class TestProlific:
         assert store.snapshot(study).verdicts[0].reason == "the participant was screened out on Prolific"
 
     def test_an_unknown_status_is_refused_by_line(self, store: Store, study: Study, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match=r"line 3, column 'Status': found 'GONE'; expected one of APPROVED"):
+        with raises(DataError, line=3, column="Status"):
             import_prolific(store, study, self.submissions(tmp_path, {"p1": "APPROVED", "p2": "GONE"}))
         assert store.snapshot(study).verdicts == ()
 

@@ -21,6 +21,7 @@ from nlgauge.perturb.base import Edit, Perturbed, edited
 from nlgauge.perturb.pairs import Pair, read_pairs, read_suite, write_pairs
 from nlgauge.report.perturbations import print_pairs, render_pairs
 from tests.conftest import ROOT
+from tests.errors import raises
 from tests.helpers import COMMAND, Outcome, environment, nlgauge
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def test_texts_come_from_lines_columns_or_standard_input(tmp_path: Path) -> None
         (("stories.jsonl", "-a", "typos", "-o", "stories.jsonl"), "is one of the input files"),
         (("nowhere.jsonl", "-a", "typos"), "nowhere.jsonl"),
         (("sets.jsonl", "-a", "typos"), "holds sets of responses"),
-        (("stories.jsonl", "-a", "typos", "--plugin", "none.py"), "which is no file"),
+        (("stories.jsonl", "-a", "typos", "--plugin", "none.py"), "--plugin none.py: no such file"),
         (("show", "stories.jsonl"), "no --aspect"),
         (("show", "stories.jsonl", "-a", "typos", "--html", "page.pdf"), "expected a name ending in .html"),
     ],
@@ -235,10 +236,10 @@ def test_pairs_whose_spans_do_not_fit_are_refused(tmp_path: Path) -> None:
     ]
     for wrong in wrongs:
         file.write_text(json.dumps(row | wrong) + "\n")
-        with pytest.raises(DataError, match="line 1"):
+        with raises(DataError, file=file.name, line=1):
             read_pairs(file)
     file.write_text('{"id": 1, "original": "a"}\n')
-    with pytest.raises(DataError, match="no such column"):
+    with raises(DataError, file=file.name):
         read_pairs(file)
 
 

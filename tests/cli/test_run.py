@@ -45,6 +45,12 @@ def planned(folder: Path, text: str, name: str = "plan.toml") -> list[list[str]]
     return read_plan(folder / name)
 
 
+def test_an_unknown_command_is_named_with_its_step(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"in step 2 of .*plan\.toml") as caught:
+        planned(tmp_path, f'{SCHEMA}[[steps]]\ncommand = "metrics"\n[[steps]]\ncommand = "study contend"\n')
+    assert (caught.value.name, caught.value.nearest) == ("study contend", "content")
+
+
 def test_steps_are_command_lines_and_share_options(tmp_path: Path) -> None:
     options = 'metrics = ["distinct", "ead"]\ncache = false\npaired = true\n'
     steps = f'[[steps]]\ncommand = "score"\nfiles = ["{FILE}"]\n{options}'

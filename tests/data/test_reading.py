@@ -427,7 +427,7 @@ class TestPlaces:
         for column, bad in rows.items():
             good = json.dumps({column: "c", "text": "a"})
             source = Source(path=save(tmp_path, "a.jsonl", f"{good}\n{bad}\n"))
-            with pytest.raises(DataError, match=rf"a\.jsonl, line 2, column '{column}'"):
+            with raises(DataError, file="a.jsonl", line=2, column=column):
                 source.read(size)
 
     def test_errors_in_parquet_name_row_and_column(self, tmp_path: Path) -> None:

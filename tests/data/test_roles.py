@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import nlgauge
 from nlgauge.data.columns import Reading
-from nlgauge.data.roles import find_column, names_in, numbers_in, refuse_unused
+from nlgauge.data.roles import find_column, names_in, numbers_in, refuse_unused, required_column
 from nlgauge.errors import DataError, OptionError
 from tests.helpers import nlgauge as command
 
@@ -60,20 +61,21 @@ def test_an_optional_role_may_have_no_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "required", "column"), [("hg", False, "hg"), (None, True, "judgment"), ("", True, "judgment")]
+    ("find", "given", "column"),
+    [(find_column, "hg", "hg"), (required_column, None, "judgment"), (required_column, "", "judgment")],
 )
 def test_a_missing_column_is_an_error_with_column_file_and_option(
-    given: str | None, required: bool, column: str
+    find: Callable[..., str | None], given: str | None, column: str
 ) -> None:
     with pytest.raises(DataError) as error:
-        find_column(NAMES, "judgment", given, usual=("judged",), file="a.csv", required=required)
+        find(NAMES, "judgment", given, usual=("judged",), file="a.csv")
     assert (error.value.column, error.value.file, error.value.option) == (column, "a.csv", "judgment")
     assert "found id, hj, human" in str(error.value)
 
 
 def test_a_table_without_columns_and_without_a_name_says_so() -> None:
     with pytest.raises(DataError) as error:
-        find_column([], "logp", required=True, file="", advice=", or score the texts with a model")
+        required_column([], "logp", file="", advice=", or score the texts with a model")
     assert error.value.file is None
     assert "found none; name the column with logp=, or score" in str(error.value)
 

@@ -33,6 +33,7 @@ from nlgauge.metrics.base import Metric
 from nlgauge.scoring.by_parts import part_bytes_for
 from tests.conftest import ROOT
 from tests.engine.fixtures import CORPUS, Costly, Touchy, numbers, write_sets
+from tests.errors import raises
 from tests.helpers import COMMAND, MB, environment
 from tests.helpers import nlgauge as command
 
@@ -169,7 +170,7 @@ def expected(sets: Path) -> list[object]:
 class TestRows:
     def test_a_poison_row_is_found_and_named(self, tmp_path: Path) -> None:
         file = write_sets(tmp_path / "sets.jsonl", 200, poison=(77,))
-        with pytest.raises(DataError, match=r"sets\.jsonl, line 78: a worker ended with exit code 3 twice on this row"):
+        with raises(DataError, file="sets.jsonl", line=78):
             nlgauge.score(str(file), [Touchy()], **vars(options(tmp_path / "run")))
         file.write_text(file.read_text().replace("poison", "potion"))
         with pytest.raises(OptionError, match="holds another run: files had"):
@@ -325,7 +326,7 @@ class TestParts:
         for number in range(20):
             write_sets(tmp_path / f"shard-{number:02}.jsonl", 5, poison=(3,) if number == 13 else (), seed=number)
         source, whole = str(tmp_path / "*.jsonl"), 1 << 20
-        with pytest.raises(DataError, match=r"shard-13\.jsonl, line 4: a worker ended with exit code 3 twice"):
+        with raises(DataError, file="shard-13.jsonl", line=4):
             nlgauge.score(source, [Touchy()], **vars(options(tmp_path / "run", part_mb=whole / MB)))
         with pytest.warns(UserWarning, match=r"left out: .*shard-13\.jsonl, line 4"):
             found = nlgauge.score(

@@ -8,9 +8,9 @@ from typing import ClassVar
 import pytest
 
 import nlgauge
-from nlgauge.cli.score import _sketched
 from nlgauge.configured import options_of
 from nlgauge.metrics.base import SetMetric
+from nlgauge.metrics.diversity.ngram import sketched
 from nlgauge.metrics.registry import _BUILT_IN, create_metric, metric_class
 from nlgauge.metrics.score import Direction
 
@@ -92,7 +92,7 @@ def test_a_score_carries_what_its_metric_says() -> None:
 
 def test_only_counts_of_a_corpus_can_be_estimated() -> None:
     others = [create_metric(spec) for spec in ("distinct", "entropy:over=corpus", "self-bleu:over=corpus", "cos-sim")]
-    estimated = _sketched([create_metric("distinct:over=corpus"), *others])
+    estimated = sketched([create_metric("distinct:over=corpus"), *others])
     assert estimated == [create_metric("distinct:over=corpus,count=hll-16"), *others]
 
 

@@ -21,6 +21,7 @@ from nlgauge.data.tables import Items, ResponseSets
 from nlgauge.errors import DataError, ModelError, OptionError
 from nlgauge.metrics.registry import BUNDLES, create_metric, create_metrics
 from nlgauge.models.encoders.word_vectors import load_word_vectors
+from tests.errors import raises
 from tests.helpers import nlgauge as command
 
 SMOOTH = SmoothingFunction().method1
@@ -281,7 +282,7 @@ class TestContract:
         with pytest.raises(DataError, match=r"refs\.txt"):
             nlgauge.score(str(tmp_path / "texts.txt"), ["bleu"], aligned={"references": str(tmp_path / "refs.txt")})
         (tmp_path / "null.jsonl").write_text('{"text": "a", "references": ["a"]}\n{"text": "b", "references": null}\n')
-        with pytest.raises(DataError, match="line 2, column 'references'"):
+        with raises(DataError, file="null.jsonl", line=2, column="references"):
             nlgauge.score(str(tmp_path / "null.jsonl"), ["bleu"])
 
     @pytest.mark.parametrize("write", ["list", "one", "wide", "aligned"])

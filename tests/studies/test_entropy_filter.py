@@ -25,6 +25,7 @@ from nlgauge.errors import DataError, OptionError
 from nlgauge.studies.base import Result
 from nlgauge.studies.ruq.entropy_filter import EntropyFilter, Normal, Side
 from nlgauge.studies.ruq.utterance_clusters import Clustering, Method, utterance_vectors
+from tests.errors import raises
 
 PAIRS = [
     ("How are you ?", "Fine ."), ("how  are you ?", "I don't know ."), ("How are you ?", "Tired ."),
@@ -134,7 +135,7 @@ def test_bad_options_and_bad_pairs_are_refused() -> None:
         with pytest.raises(OptionError) as error:
             EntropyFilter(**options)
         assert error.value.option == name
-    with pytest.raises(DataError, match="column 'context': no such column"):
+    with raises(DataError, column="context", option="context"):
         EntropyFilter().run(Items.of(["a"]))
     with pytest.raises(DataError, match="null in the pair '1'"):
         EntropyFilter().run(Items(items(PAIRS[:2]).frame.with_columns(context=pl.Series(["a", None]))))

@@ -265,7 +265,7 @@ def test_systems_that_share_references_are_compared_in_pairs() -> None:
     assert p["a", "c", "huse_d"] < 0.05
     assert p["a", "c", "huse_q"] > 0.05
     assert all(p["a", "b", score] > 0.05 for score in ("huse", "huse_q", "huse_d"))
-    assert "paired tests tell it from c" in study.sentence
+    assert "significantly different from it by paired tests: c" in study.sentence
     assert "tests:halves-max-t" in str(study.signature)
     assert study.tables["pairs"].height == 9
     for row in study.extra["pairs"]:

@@ -27,6 +27,7 @@ from nlgauge.studies.diversity.cut_lengths import CutSlopes, Slope
 from nlgauge.studies.diversity.equal_lengths import count_different, draw_designated
 from nlgauge.studies.diversity.length_bias import LengthBias, fit_slope
 from nlgauge.studies.registry import create_study
+from tests.errors import raises
 from tests.slow import pooled
 
 LINES = ["distinct (corpus)", "ead (corpus)", "distinct (designated)", "ead (designated)"]
@@ -292,7 +293,7 @@ def test_files_of_texts_and_of_responses(tmp_path: Path) -> None:
     measured = LengthBias(texts_per_set=15, vocabulary=f"corpus:{plain}", n=2).run(plain)
     different = len(set(pooled([text.split() for text in texts], 2)))
     assert measured.signature.facts["V"] == str(different)
-    with pytest.raises(DataError, match="no such column"):
+    with raises(DataError, column="colour", option="by"):
         LengthBias(texts_per_set=10, by="colour").run(str(sets))
 
 

@@ -141,7 +141,7 @@ def test_a_large_census_is_counted_in_more_slices_to_the_same_end(spill: bool, m
         census = census.spilled() if spill else census
         assert census.slices == 64
         few = census.summarise()
-        monkeypatch.setattr("nlgauge.text.census._NGRAMS_A_SLICE", 10)
+        monkeypatch.setattr("nlgauge.text.census._NGRAMS_PER_SLICE", 10)
         assert census.slices == 256
         many = census.summarise()
     for one, other in zip(few, many, strict=True):

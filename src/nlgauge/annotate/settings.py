@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from nlgauge.annotate.rules import StudyRules, parse_rules, read_rules
 from nlgauge.configured import Options, check_that, option
+from nlgauge.data.human.forms import Form
 from nlgauge.errors import OptionError, argument
 
 Platform = Literal["direct", "mturk", "prolific"]
@@ -111,6 +112,25 @@ class Known(Options):
                 raise OptionError(
                     f"{argument('rule', kind)} without {argument(kind)}; expected a file of known answers"
                 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dividing(Options):
+    """How rows become units."""
+
+    heading: ClassVar[str] = "Options"
+
+    per_unit: int | None = option(None, "Sets or items of a unit, instead of the form's number.", metavar="N")
+    smaller_last: bool = option(False, "The last unit may have fewer.")
+    pages: Literal["apart", "joined"] = option(
+        "apart", "Pages as the form has them; joined: those that show the same on one (asp-hds)."
+    )
+    apart: str = option("", "Pair sets that differ in this column (rnk-hds).", metavar="COL")
+    negatives: bool = option(True, "Make negatives (story-quality).")
+
+    def pages_of(self, form: Form) -> Form:
+        """A form with the pages that are asked for."""
+        return form.with_joined_pages() if self.pages == "joined" else form
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from nlgauge.errors import NLGaugeError, OptionError, wording
 
 _METAVARS = {int: "N", float: "X", Path: "OUT"}
 _ORDER = ("Arguments", "Options", "Metrics", "Inference", "Data", "Machine", "Running", "Output")
+UNREAD = 141  # exit code when nobody reads the output any more
 _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 _flags: dict[str, click.Option] = {}
 _plan: ContextVar[dict[str, Any] | None] = ContextVar("plan", default=None)
@@ -138,6 +139,8 @@ class Command(_Documented):
                 return super().invoke(ctx)
         except KeyboardInterrupt as stop:  # click itself would print an empty line
             raise click.exceptions.Abort from stop
+        except BrokenPipeError as stop:  # click itself would exit with 1, which is a finding here
+            raise click.exceptions.Exit(UNREAD) from stop
         finally:
             _plan.reset(plan)
 

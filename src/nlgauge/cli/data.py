@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import click
 
@@ -15,9 +15,6 @@ from nlgauge.cli.output import Output, check_file, columns, say, show_list
 from nlgauge.configured import Options, check_that, option, required
 from nlgauge.data.columns import Reading
 from nlgauge.errors import OptionError
-
-if TYPE_CHECKING:
-    from nlgauge.data.datasets import Dataset
 
 _FORM = "set-diversity"
 _TABLE = "Written here: .jsonl, .csv, .tsv or .parquet."
@@ -45,7 +42,7 @@ def list_datasets(folder: DataFolder, output: Output) -> None:
     datasets = list(catalogue().values())
     rows = [{**asdict(one), "files_here": one.present(place) if place else 0} for one in datasets]
     lines = [("name", "here", "licence", "summary")]
-    lines += [(one.name, _state(one, place), one.licence, one.summary) for one in datasets]
+    lines += [(one.name, one.present_in(place), one.licence, one.summary) for one in datasets]
     show_list("datasets", rows, columns(lines), output)
     if place is None:
         say(f"no data folder; name it with --data-dir or set {VARIABLE}")
@@ -182,13 +179,6 @@ def sample_sets(
         f"wrote {output}: {len(found):,} sets of {responses_per_set} responses, {len(systems)} systems on {subsets:,} "
         f"subsets of queries; next: nlgauge annotate new STUDY --form {_FORM} --data {output}{size}"
     )
-
-
-def _state(dataset: Dataset, folder: Path | None) -> str:
-    present = dataset.present(folder) if folder else 0
-    if present == len(dataset.files):
-        return "yes"
-    return f"{present} of {len(dataset.files)}" if present else "-"
 
 
 app = CommandGroup(

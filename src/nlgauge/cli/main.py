@@ -9,7 +9,7 @@ import sys
 import click
 
 from nlgauge._version import __version__
-from nlgauge.cli.commands import CommandGroup, Lazy, worded
+from nlgauge.cli.commands import UNREAD, CommandGroup, Lazy, worded
 from nlgauge.data.sources.pipes import pipes_copied
 from nlgauge.engine.messages import show_warnings_plainly
 from nlgauge.errors import NLGaugeError
@@ -51,6 +51,7 @@ def main() -> None:
     try:
         with pipes_copied():
             stopped = app(prog_name="nlgauge", standalone_mode=False)
+        sys.stdout.flush()
         sys.exit(stopped if isinstance(stopped, int) else 0)
     except NLGaugeError as error:
         _fail(worded(error), 2)
@@ -61,7 +62,7 @@ def main() -> None:
         _fail(_INTERRUPTED, 130)
     except BrokenPipeError:
         _silence()
-        sys.exit(141)
+        sys.exit(UNREAD)
     except MemoryError:
         _fail("out of memory; try a smaller --chunk-mb, fewer --workers, or --sketch", 2)
     except OSError as error:

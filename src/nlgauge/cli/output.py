@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -104,12 +103,9 @@ class Plugins(Options):
 
     def use(self) -> None:
         """Have the files run, here and in worker processes, beside those that the environment names already."""
-        from nlgauge.registry import PLUGINS
+        from nlgauge.registry import add_plugins
 
-        if self.plugins:
-            named = [part for part in os.environ.get(PLUGINS, "").split(os.pathsep) if part]
-            places = [str(Path(file).resolve()) for file in self.plugins]
-            os.environ[PLUGINS] = os.pathsep.join(dict.fromkeys([*named, *places]))
+        add_plugins(self.plugins)
 
 
 def check_output(output: Path, files: Iterable[str]) -> None:

@@ -14,7 +14,7 @@ from nlgauge.cli.output import PAGE, Output, Plugins, check_file, say, show_list
 from nlgauge.configured import check_that, option, option_lines, required
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running
-from nlgauge.errors import ModelError, NLGaugeError
+from nlgauge.errors import NLGaugeError
 from nlgauge.models.runtime import Machine
 from nlgauge.stats.inference import Inference
 
@@ -175,14 +175,12 @@ def _make(
     progress: bool,
     grammar: str = "none",
 ) -> Made:
-    """Make pairs; name what could not run, and stop where nothing could."""
+    """Make pairs, and name what could not run."""
     from nlgauge.engine.progress import progress_bar
     from nlgauge.perturb.pairs import make_pairs
 
     with progress_bar("perturbing", len(originals) * len(perturbations), show=progress) as advance:
         made = make_pairs(originals, perturbations, versions=versions, seed=seed, grammar=grammar, advance=advance)
-    if not made.tallies:
-        raise ModelError("; ".join(f"{name} cannot run here: {reason}" for name, reason in made.missing.items()))
     for name, reason in made.missing.items():
         say(f"warning: {name} is skipped: {reason}")
     return made

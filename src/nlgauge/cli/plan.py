@@ -89,10 +89,7 @@ def plan(
         return
     if detecting.ratings is not None:
         raise OptionError(f"{named('ratings')} requires {named('detect', 'X')}", option="detect")
-    import polars as pl
-
-    from nlgauge.report.tables import Sheet
-    from nlgauge.schema import stamped
+    from nlgauge.report.needed import estimate_sheet
     from nlgauge.scoring.costs import Room
     from nlgauge.scoring.planning import PlanOptions
     from nlgauge.scoring.planning import plan as estimated
@@ -118,9 +115,7 @@ def plan(
             started=time.process_time(),
         )
         made = estimated(job.sources, job.metrics, options)
-    header, rows = ["what", "estimate", "range"], made.rows(workers)
-    frame = pl.DataFrame(rows, schema=header, orient="row")
-    output.write(Sheet(header, rows, [], frame, stamped("estimate", made.to_dict())), form)
+    output.write(estimate_sheet(made, workers), form)
     for note in made.notes:
         say(f"warning: {note}")
     for refusal in made.refusals:
@@ -132,21 +127,20 @@ def plan(
 def _needed(
     files: Sequence[str], measuring: Measuring, detecting: Detecting, wanted: float, *, sketch: bool
 ) -> list[Needed]:
-    """What the pilot says; an error where it says nothing at all."""
+    """What the pilot says."""
     from nlgauge.scoring.detecting import needed_ratings, needed_to_detect
 
     how = measuring.inference
     if detecting.ratings is not None:
         from nlgauge.data.human.ratings import read_ratings
 
-        found = needed_ratings(read_ratings(detecting.ratings), wanted, how)
-    else:
-        from nlgauge.scoring.scoring import score_data
+        return needed_ratings(read_ratings(detecting.ratings), wanted, how)
+    from nlgauge.scoring.scoring import score_data
 
-        with measuring.begun(files, sketch=sketch) as job:
-            scores = score_data(job.sources, job.metrics, inference=how, sizing=how, running=measuring.running)
-        warn_about(scores, how.unit)
-        found = needed_to_detect(scores, wanted, how, power=detecting.power, paired=detecting.paired)
+    with measuring.begun(files, sketch=sketch) as job:
+        scores = score_data(job.sources, job.metrics, inference=how, sizing=how, running=measuring.running)
+    warn_about(scores, how.unit)
+    found = needed_to_detect(scores, wanted, how, power=detecting.power, paired=detecting.paired)
     if not any(one.needs for one in found):
         raise DataError(
             f"no value of {', '.join(dict.fromkeys(one.label for one in found))} varies between contexts, so nothing "

@@ -62,11 +62,12 @@ def read_plan(path: Path) -> list[list[str]]:
     found: list[list[str]] = []
     for number, step in enumerate(steps, 1):
         name = str(step.get(_COMMAND, ""))
-        params = {param.name or "": param for param in _find(name).params}
+        where = f"step {number} of {path}"
+        params = {param.name or "": param for param in _find(name, where).params}
         own = {key: value for key, value in step.items() if key != _COMMAND}
         for key in own:
             if key not in params:
-                raise UnknownName.among(f"key in step {number} ({name}) of {path}:", key, params)
+                raise UnknownName.among(f"key of {name} in {where}:", key, params)
         given = {**{key: value for key, value in shared.items() if key in params}, **own}
         _check(given, str(path))
         known |= params.keys()
@@ -91,7 +92,7 @@ def _document(path: Path) -> dict[str, Any]:
     return document
 
 
-def _find(name: str) -> click.Command:
+def _find(name: str, where: str) -> click.Command:
     from nlgauge.cli.main import app
 
     found: click.Command = app
@@ -100,7 +101,7 @@ def _find(name: str) -> click.Command:
         inner = found.get_command(context, word) if isinstance(found, click.Group) else None
         if inner is None:
             names = found.list_commands(context) if isinstance(found, click.Group) else []
-            raise UnknownName.among(_COMMAND, name, names)
+            raise UnknownName.among(f"{_COMMAND} in {where}:", name, names)
         found = inner
     return found
 

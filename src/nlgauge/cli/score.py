@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from nlgauge.cli.output import Output, Plugins, check_file, say
 from nlgauge.configured import Options, option
 from nlgauge.data.columns import Reading
 from nlgauge.engine.running import Running
-from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import DataError
 from nlgauge.errors import argument as named
 from nlgauge.models.runtime import Machine
 from nlgauge.stats.inference import OWN, Comparing, Unit
@@ -35,7 +34,6 @@ WHAT_FILES = (
     "files are several systems, compared with the first."
 )
 FILES = argument("FILE...", WHAT_FILES)
-_SKETCH = "hll-16"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,16 +61,10 @@ class MetricChoice(Options):
         made, unmeasured = measurable_metrics(list(self.metrics or (() if self.columns else ("distinct", "cos-sim"))))
         say_unmeasured(unmeasured)
         if sketch:
-            made = _sketched(made)
+            from nlgauge.metrics.diversity.ngram import sketched
+
+            made = sketched(made)
         return [*made, *(ColumnMetric(column=name) for name in self.columns)], unmeasured
-
-
-def _sketched(metrics: list[Any]) -> list[Any]:
-    chosen = [getattr(m, "over", "") == "corpus" and hasattr(m, "count") and m.name != "entropy" for m in metrics]
-    if not any(chosen):
-        example = named("metrics", "distinct:over=corpus")
-        raise OptionError(f"{named('sketch')} requires a corpus-level count, as in {example}")
-    return [dataclasses.replace(m, count=_SKETCH) if one else m for m, one in zip(metrics, chosen, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -287,28 +279,8 @@ def say_unmeasured(unmeasured: Sequence[Unmeasured]) -> None:
 
 
 def warn_about(scores: Sequence[Score], unit: Unit = "auto") -> None:
-    """Say which scores leave sets out, and which intervals may not hold what they say; `unit` is the one named."""
-    from nlgauge.metrics.score import has_one_context, is_skewed
-    from nlgauge.scoring.sizes import size_notes
+    """Say what to know of scores before they are believed; `unit` is the one that was named."""
+    from nlgauge.scoring.cautions import cautions
 
-    for note in size_notes(scores):
-        say(note)
-    whole = dict.fromkeys(one.label for one in scores if one.left_out is not None and one.ci is not None)
-    if unit in ("run", "set") and whole:
-        grouped = "intervals of a whole corpus leave out groups of contexts (or of texts, where contexts are not known)"
-        say(f"warning: {', '.join(whole)}: {grouped}, whatever the unit")
-    for system, sets in {one.system: one.n for one in scores if has_one_context(one)}.items():
-        say(
-            f"warning: all {sets} sets of '{system}' have one context; intervals and tests are about that context alone"
-        )
-    for one in scores:
-        if one.ci is not None and is_skewed(one):
-            say(
-                f"warning: values of {one.label} of '{one.system}' are so skewed that {one.n} of them may not show "
-                "their tail; the interval may cover less than it says"
-            )
-        if one.excluded:
-            say(
-                f"warning: {one.label} has no value on {one.excluded} of {one.excluded + one.n} sets of "
-                f"'{one.system}'; they do not count in its mean"
-            )
+    for line in cautions(scores, unit):
+        say(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from nlgauge.cli.commands import Command, CommandGroup, Lazy, argument, command
 from nlgauge.cli.output import PAGE, TABLES, ChartOutput, Output, Plugins, check_file, say, show_result
-from nlgauge.configured import option, option_of, options_of
+from nlgauge.configured import named_files, option, option_of
 from nlgauge.data.columns import Reading
 from nlgauge.errors import OptionError
 from nlgauge.errors import argument as named
@@ -86,7 +86,7 @@ def _run(
 ) -> None:
     files = given.pop("files", ())
     names = [files] if isinstance(files, str) else list(files)
-    read = [*names, *_named_files(study)]
+    read = [*names, *named_files(study)]
     form = output.check(read)
     paths: dict[str, Path] = {table: path for table, path in given.items() if path is not None}
     for table, path in paths.items():
@@ -111,14 +111,3 @@ def _run(
             write_table(result.tables[table], path)
             say(f"wrote {path}: {len(result.tables[table]):,} rows")
     show_result(result, form, output)
-
-
-def _named_files(study: Study) -> list[str]:
-    """The files that options of the study name, so that no output overwrites them."""
-    found: list[str] = []
-    for one in options_of(type(study)):
-        if one.about.metavar.endswith("FILE"):
-            value = getattr(study, one.name)
-            given = [value] if isinstance(value, str | Path) else value if isinstance(value, tuple) else ()
-            found += [str(entry).partition("=")[2] if "=" in one.about.metavar else str(entry) for entry in given]
-    return found

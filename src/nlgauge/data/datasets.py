@@ -70,6 +70,11 @@ class Dataset:
         """The number of its files that exist, valid or not."""
         return sum((folder / file.path).is_file() for file in self.files)
 
+    def present_in(self, folder: Path | None) -> str:
+        """How many of its files exist, in words: `yes`, `2 of 3` or `-`."""
+        count = self.present(folder) if folder else 0
+        return "yes" if count == len(self.files) else f"{count} of {len(self.files)}" if count else "-"
+
 
 @dataclass(frozen=True, kw_only=True)
 class FileCheck:

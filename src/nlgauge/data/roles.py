@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 from nlgauge.configured import Options, options_of, show
 from nlgauge.errors import DataError, OptionError, argument
@@ -70,7 +70,6 @@ def no_such_column(
     )
 
 
-@overload
 def find_column(
     names: Sequence[str],
     role: str,
@@ -78,46 +77,31 @@ def find_column(
     *,
     usual: Sequence[str] | None = None,
     file: str | None = None,
-    required: Literal[True],
-    advice: str = "",
-) -> str: ...
-
-
-@overload
-def find_column(
-    names: Sequence[str],
-    role: str,
-    given: str | None = None,
-    *,
-    usual: Sequence[str] | None = None,
-    file: str | None = None,
-    required: bool = False,
-    advice: str = "",
-) -> str | None: ...
-
-
-def find_column(
-    names: Sequence[str],
-    role: str,
-    given: str | None = None,
-    *,
-    usual: Sequence[str] | None = None,
-    file: str | None = None,
-    required: bool = False,
-    advice: str = "",
 ) -> str | None:
     """The column that has a role: the one that was named, or else the first usual name that the table has.
 
-    An empty name means that no column has the role. A named column that the table does not have is an error, and so is
-    a `required` role without a column: `advice` says what else to do.
+    An empty name means that no column has the role. A named column that the table does not have is an error.
     """
     if given:
         if given in names:
             return given
         raise no_such_column(given, names, file=file, option=role)
     tried = ROLES.get(role, ()) if usual is None else usual
-    found = None if given == "" else next((name for name in tried if name in names), None)
-    if found is None and required:
+    return None if given == "" else next((name for name in tried if name in names), None)
+
+
+def required_column(
+    names: Sequence[str],
+    role: str,
+    given: str | None = None,
+    *,
+    usual: Sequence[str] | None = None,
+    file: str | None = None,
+    advice: str = "",
+) -> str:
+    """As `find_column`; a role without a column is an error, and `advice` says what else to do."""
+    found = find_column(names, role, given, usual=usual, file=file)
+    if found is None:
         advice = f"name the column with {argument(role)}{advice}"
         raise no_such_column(role, names, file=file, option=role, advice=advice)
     return found

@@ -20,7 +20,7 @@ from nlgauge.data.reading import Source, read_tables
 from nlgauge.data.roles import no_such_column
 from nlgauge.data.tables import Items
 from nlgauge.data.writing import write_table
-from nlgauge.errors import DataError, UnknownName, argument
+from nlgauge.errors import DataError, ModelError, UnknownName, argument
 from nlgauge.perturb.base import SEED, Change, Edit, Perturbation, Perturbed, draw_for, edited, usable
 from nlgauge.perturb.corpus import Corpus
 from nlgauge.perturb.manifest import FILES, read_manifest
@@ -113,6 +113,8 @@ def make_pairs(
     judge = create_grammar(grammar)
     judge.prepare()
     able, missing = usable(perturbations)
+    if missing and not able:
+        raise ModelError("; ".join(f"{name} cannot run here: {reason}" for name, reason in missing.items()))
     stories = [Story(original.text) for original in originals]
     words = any(one.uses_words for one in able)
     if words or any(one.parses for one in able):

@@ -1,13 +1,23 @@
-"""What an experiment needs to find a difference, as a table."""
+"""What an experiment needs to find a difference, and what a run costs, as tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
+import polars as pl
+
 from nlgauge.report.tables import Sheet, flat_frame, number, one_line
 from nlgauge.schema import stamped
+from nlgauge.scoring.costs import Plan
 from nlgauge.scoring.detecting import Needed
+
+
+def estimate_sheet(plan: Plan, workers: int) -> Sheet:
+    """One line per resource."""
+    header, rows = ["what", "estimate", "range"], plan.rows(workers)
+    frame = pl.DataFrame(rows, schema=header, orient="row")
+    return Sheet(header, rows, [], frame, stamped("estimate", plan.to_dict()))
 
 
 def needed_sheet(found: Sequence[Needed], wanted: float, power: float) -> Sheet:

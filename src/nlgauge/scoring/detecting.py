@@ -127,14 +127,27 @@ def needed_to_detect(
 ) -> list[Needed]:
     """What every comparison with the first system needs; of one system, what an interval of so much to either side."""
     if len({one.system for one in scores}) < 2:
-        return [replace(_for_score(one, difference, how), signature=str(one.signature)) for one in scores]
+        made = [replace(_for_score(one, difference, how), signature=str(one.signature)) for one in scores]
+        return _planned(made)
     known = {(one.system, one.label): one for one in scores}
-    return [
-        _for_comparison(
-            one, known[one.first, one.metric_label], known[one.second, one.metric_label], difference, how, power
+    return _planned(
+        [
+            _for_comparison(
+                one, known[one.first, one.metric_label], known[one.second, one.metric_label], difference, how, power
+            )
+            for one in compare_systems(scores, how, paired=paired)
+        ]
+    )
+
+
+def _planned(found: list[Needed]) -> list[Needed]:
+    """The same; an error if nothing varies, so that there is no error to plan with."""
+    if not any(one.needs for one in found):
+        raise DataError(
+            f"no value of {', '.join(dict.fromkeys(one.label for one in found))} varies between contexts, so nothing "
+            "shows an error to plan with; expected a pilot with at least two contexts that differ"
         )
-        for one in compare_systems(scores, how, paired=paired)
-    ]
+    return found
 
 
 def needed_ratings(ratings: Ratings, half: float, how: Comparing) -> list[Needed]:
@@ -157,7 +170,7 @@ def needed_ratings(ratings: Ratings, half: float, how: Comparing) -> list[Needed
             more = _for_interval((made.metric, made.label), made.value, design, half, how)
             made = replace(made, needs={**made.needs, **more.needs}, together=None)
         found.append(_as_ratings(made, len(mine)))
-    return found
+    return _planned(found)
 
 
 def _as_ratings(made: Needed, ratings: int) -> Needed:

@@ -40,11 +40,6 @@ class MetricComparison:
         own = self.names.index(name)
         return [other for i, other in enumerate(self.names) if i != own and not self.p[own, i] < self.alpha]
 
-    @property
-    def tied_with_best(self) -> list[str]:
-        """The other metrics that do not differ significantly from the best one, best first."""
-        return self.ties(self.names[0])
-
 
 def compare_metrics(
     values: Mapping[str, Array],

@@ -17,7 +17,7 @@ import polars as pl
 
 from nlgauge.arrays import Array
 from nlgauge.configured import Options, check_that, option
-from nlgauge.data.roles import find_column, names_in, no_such_column, numbers_in
+from nlgauge.data.roles import names_in, no_such_column, numbers_in, required_column
 from nlgauge.data.sources.files import located
 from nlgauge.data.tables import Ratings, ResponseSets
 from nlgauge.engine.running import Progress, Workers
@@ -166,7 +166,7 @@ class Task:
 
     def column(self, role: str, given: str | None = None, advice: str = "") -> str:
         """The column that has a role; none is an error."""
-        return find_column(self.frame.columns, role, given, file=self.name, required=True, advice=advice)
+        return required_column(self.frame.columns, role, given, file=self.name, advice=advice)
 
     def units(self, unit: Unit) -> Units:
         """What is independent: sets, or contexts where sets share one."""

@@ -18,7 +18,7 @@ from nlgauge.text.spilling import Spilling, stack
 from nlgauge.text.tokens import TokenTable, fingerprints
 
 _FEWEST_SLICES = 64
-_NGRAMS_A_SLICE = 1 << 24
+_NGRAMS_PER_SLICE = 1 << 24
 _RUNS_IN_MEMORY = 128
 _SMALL_FILE, _JOINED_BYTES = 2 << 20, 64 << 20
 _FEWEST_ROWS = 1 << 16
@@ -212,7 +212,7 @@ class Census(Spilling):
         from nlgauge.text import corpus_kernels as kernels
 
         slices = _FEWEST_SLICES
-        while slices < kernels.PARTITIONS and self.totals.max() > slices * _NGRAMS_A_SLICE:
+        while slices < kernels.PARTITIONS and self.totals.max() > slices * _NGRAMS_PER_SLICE:
             slices *= 2
         return slices
 

@@ -220,10 +220,17 @@ class Store(joining.Raters):
         complete, since their correlations change with later ratings.
         """
         outcome, study, unit_id = self._submit(assignment_id, rater_id, seconds)
-        if outcome.state == "valid" and study.settings.rules.correlation is not None:
+        rule = study.settings.rules.correlation
+        if outcome.state == "valid" and rule is not None:
             with self._read() as connection:
                 raters = verdicts.raters_when_full(connection, unit_id, study.settings.raters)
-            self._judge(study, [one for one in raters if one != rater_id], "site")
+                table = schema.rater.c
+                query = sa.select(table.id).where(table.id.in_(raters), table.id != rater_id, table.state != "rejected")
+                ids = connection.execute(query.order_by(table.id)).scalars().all()
+                found = [(one, verdicts.find_contrary(connection, study, one, rule)) for one in ids]
+            for one, finding in found:
+                if finding is not None:
+                    self.reject(rater_id=one, rule=finding.rule, reason=finding.reason, who="site")
         return outcome
 
     def _submit(self, assignment_id: int, rater_id: int, seconds: float) -> tuple[SubmitOutcome, Study, int]:
@@ -291,28 +298,6 @@ class Store(joining.Raters):
                 raise DataError(f"verdict {verdict_id} is already overruled; expected one in force")
             verdicts.restore(connection, found)
             self._note(connection, who, "overrule", {"verdict": verdict_id, "why": why})
-
-    def judge_raters(self, study: Study, who: str) -> list[Verdict]:
-        """Apply the correlation filter to every rater, all by the same current ratings."""
-        with self._read() as connection:
-            ids = connection.execute(sa.select(schema.rater.c.id).where(schema.rater.c.study_id == study.id))
-            raters = sorted(ids.scalars())
-        return self._judge(study, raters, who)
-
-    def _judge(self, study: Study, raters: Sequence[int], who: str) -> list[Verdict]:
-        rule = study.settings.rules.correlation
-        if rule is None:
-            raise OptionError(f"study '{study.name}' has no rule 'correlation'; expected one in its quality settings")
-        table = schema.rater.c
-        with self._read() as connection:
-            query = sa.select(table.id).where(table.id.in_(raters), table.state != "rejected").order_by(table.id)
-            ids = connection.execute(query).scalars().all()
-            found = [(rater, verdicts.find_contrary(connection, study, rater, rule)) for rater in ids]
-        return [
-            self.reject(rater_id=rater, rule=finding.rule, reason=finding.reason, who=who)
-            for rater, finding in found
-            if finding is not None
-        ]
 
     def expire(self) -> int:
         """End all expired leases and return their number; new leases do so when needed."""

@@ -19,7 +19,7 @@ from nlgauge.configured import option
 from nlgauge.data.reading import Source
 from nlgauge.engine.cache import Cache, file_digest
 from nlgauge.engine.scratch import scratch_folder
-from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.metrics.base import OVER, Metric, Shares, WordingMetric, refuse
 from nlgauge.metrics.batch import JACKKNIFE_GROUPS, Batch
 from nlgauge.metrics.orders import Orders
@@ -398,3 +398,12 @@ class Entropy(NgramMeasure):
         if summary.total == 0:
             return math.nan
         return max(0.0, math.log2(summary.total) - summary.weighted / summary.total)
+
+
+def sketched(metrics: Sequence[Any]) -> list[Any]:
+    """The metrics, with corpus-level counts estimated by a sketch."""
+    chosen = [getattr(m, "over", "") == "corpus" and hasattr(m, "count") and m.name != "entropy" for m in metrics]
+    if not any(chosen):
+        example = argument("metrics", "distinct:over=corpus")
+        raise OptionError(f"{argument('sketch')} requires a corpus-level count, as in {example}")
+    return [replace(m, count=SKETCH) if one else m for m, one in zip(metrics, chosen, strict=True)]

@@ -24,9 +24,9 @@ from nlgauge.stats.inference import Inference
 from nlgauge.text.sorted_texts import Candidates, SortedTexts, draw
 
 Buckets = int | Literal["auto"]
-_FEW_TEXTS_A_BUCKET = 5
+_FEW_TEXTS_PER_BUCKET = 5
 _BLOCKS = 64
-_TEXTS_A_SHARE = 1024
+_TEXTS_PER_SHARE = 1024
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def mauve_of_features(
             f"{len(p)} and {len(q)} texts in {count} clusters; expected at least as many texts as clusters: add texts "
             "or lower the number of buckets"
         )
-    if min(len(p), len(q)) < _FEW_TEXTS_A_BUCKET * count:
+    if min(len(p), len(q)) < _FEW_TEXTS_PER_BUCKET * count:
         warnings.warn(
             f"MAUVE of {len(p)} and {len(q)} texts in {count} clusters says little; expected ten texts per cluster or "
             "more on either side, and some thousand texts",
@@ -171,7 +171,7 @@ class Drawn:
     def pieces(self) -> tuple[pl.Series, ...]:
         """The texts that have no features yet, in pieces."""
         sides = [self.system, self.references] if isinstance(self.system, pl.Series) else [self.references]
-        return tuple(side[i : i + _TEXTS_A_SHARE] for side in sides for i in range(0, len(side), _TEXTS_A_SHARE))
+        return tuple(side[i : i + _TEXTS_PER_SHARE] for side in sides for i in range(0, len(side), _TEXTS_PER_SHARE))
 
     def with_features(self, rows: Array) -> Features:
         """Features on both sides, given those of the texts that had none."""

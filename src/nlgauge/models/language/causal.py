@@ -25,7 +25,7 @@ from nlgauge.models.language.windows import Ids, Row, by_length
 
 _CHAT_MARKER = re.compile(r"im_start|im_end|turn|eot_id|header|user|assistant|system|^<\|end\|>$")
 _DOCUMENT_ENDS = ("<|endoftext|>", "<|end_of_text|>")
-_TOKENS_A_ROW = 32
+_TOKENS_PER_ROW = 32
 _PROMPTS_KEPT = 10_000
 
 
@@ -113,7 +113,7 @@ class CausalModel(TransformersModel):
         """The number of rows from `start` on in one batch; texts of one prompt stay together if possible."""
         if self.batch_size == 1:
             return 1
-        room = min(_TOKENS_A_ROW * self.batch_size, self.window, self.logits_at_once // self._vocabulary)
+        room = min(_TOKENS_PER_ROW * self.batch_size, self.window, self.logits_at_once // self._vocabulary)
         used, first = 0, start
         for place in range(start, len(rows)):
             row = rows[place]

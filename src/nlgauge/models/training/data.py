@@ -13,7 +13,7 @@ import msgspec
 from nlgauge.data.columns import Reading
 from nlgauge.data.dialogs import read_pairs
 from nlgauge.data.reading import Source, read_items
-from nlgauge.data.roles import find_column
+from nlgauge.data.roles import required_column
 from nlgauge.data.sources.files import STDIN, decode_utf8, display_name, open_bytes
 from nlgauge.errors import DataError, OptionError, argument
 
@@ -152,7 +152,7 @@ def _read_table(path: str, reading: Reading) -> list[str]:
     if source.format == "text":
         return read_items(path, input_format=reading.input_format).frame["text"].to_list()
     names = source.first_columns
-    column = find_column(names, "text", reading.text, usual=_FIELDS, file=source.name, required=True)
+    column = required_column(names, "text", reading.text, usual=_FIELDS, file=source.name)
     texts: list[str] = replace(source, reading=replace(reading, text=column), extras=()).read().frame["text"].to_list()
     return texts
 

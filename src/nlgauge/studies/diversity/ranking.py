@@ -209,7 +209,7 @@ def _notes_on_row(row: Row, task: Task) -> list[str]:
     if row["n"] < 3:
         return [f"{row['metric']} has a value on both sets of {row['n']} pairs of {where}; expected at least 3"]
     if row["spearman"] is None:
-        return [f"{row['metric']} does not tell any two sets of {where} apart: no correlation"]
+        return [f"{row['metric']} distinguishes no two sets of {where}: no correlation"]
     return []
 
 

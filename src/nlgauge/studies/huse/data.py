@@ -20,7 +20,7 @@ from nlgauge.data.frames import is_frame, polars_frame
 from nlgauge.data.human.crowd import is_crowd_export, read_crowd
 from nlgauge.data.plain_tables import read_table
 from nlgauge.data.reading import Source
-from nlgauge.data.roles import find_column, names_in, numbers_in, refuse_unused
+from nlgauge.data.roles import find_column, names_in, numbers_in, refuse_unused, required_column
 from nlgauge.data.tables import Items, Ratings
 from nlgauge.errors import DataError, OptionError, argument
 from nlgauge.models.language.base import Sampling
@@ -191,7 +191,7 @@ class _Table:
     def need(self, role: str, advice: str = "") -> str:
         """The column that plays a role; none is an error."""
         given = getattr(self.study, role)
-        return find_column(self.frame.columns, role, given, file=self.name, required=True, advice=advice)
+        return required_column(self.frame.columns, role, given, file=self.name, advice=advice)
 
     def systems(self) -> list[_Table]:
         """One table per system."""

@@ -97,8 +97,8 @@ class Tradeoff(HuseInference):
         lower = [name for name, value in p.items() if value is not None and value < _ALPHA]
         same = [name for name, value in p.items() if value is not None and value >= _ALPHA]
         untested = [name for name, value in p.items() if value is None]
-        said = [f"paired tests tell it from {listed(lower)}"] if lower else []
-        said += [f"not told from it: {listed(same)}"] if same else []
+        said = [f"significantly different from it by paired tests: {listed(lower)}"] if lower else []
+        said += [f"not significantly different from it: {listed(same)}"] if same else []
         said += [f"not tested against it: {listed(untested)}"] if untested else []
         return f"{'; '.join([first, *said])}."
 

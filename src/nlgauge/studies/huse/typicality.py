@@ -14,7 +14,7 @@ import polars as pl
 from nlgauge.arrays import Array
 from nlgauge.configured import check_that, option, required
 from nlgauge.data.reading import Source
-from nlgauge.data.roles import find_column, numbers_in
+from nlgauge.data.roles import numbers_in, required_column
 from nlgauge.drawing import PALETTE, alt, inline, shortened
 from nlgauge.errors import DataError
 from nlgauge.stats.correlation import Correlation, correlation_test
@@ -72,8 +72,8 @@ class Typicality(Study):
         """Mean judgments by frequency, and the correlation of judgment and log frequency (`detail`)."""
         (entry,) = data.entries
         frame, reading, file = read_texts(entry, data.reading)
-        text = find_column(frame.columns, "text", reading.text, file=file, required=True)
-        judgment = find_column(frame.columns, "judgment", self.judgment, file=file, required=True)
+        text = required_column(frame.columns, "text", reading.text, file=file)
+        judgment = required_column(frame.columns, "judgment", self.judgment, file=file)
         values = numbers_in(frame, judgment, option="judgment", file=file)
         texts = [str(value or "") for value in frame[text].to_list()]
         judged = np.isfinite(values)
