@@ -18,7 +18,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nlgauge.annotate.crowd import (
+from nlgauge.annotate.database.records import Lease, Study, hashed_id, pseudonym
+from nlgauge.annotate.database.store import Store
+from nlgauge.annotate.exporting import ratings
+from nlgauge.annotate.platforms.exchange import (
     crowd_units,
     import_huse,
     import_mturk,
@@ -26,10 +29,7 @@ from nlgauge.annotate.crowd import (
     prolific_addresses,
     write_mturk,
 )
-from nlgauge.annotate.crowd_template import as_html, read_answers, shown_unit, unit_name
-from nlgauge.annotate.database.records import Lease, Study, hashed_id, pseudonym
-from nlgauge.annotate.database.store import Store
-from nlgauge.annotate.exporting import ratings
+from nlgauge.annotate.platforms.template import as_html, read_answers, shown_unit, unit_name
 from nlgauge.annotate.settings import StudySettings
 from nlgauge.annotate.units import make_units
 from nlgauge.data.human.crowd import HUSE_WORDS, read_crowd

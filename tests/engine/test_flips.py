@@ -50,7 +50,13 @@ WRITERS = {
     **dict.fromkeys(("text/census.py", "text/spilling.py", "scoring/planning.py"), SCRATCH),
     **dict.fromkeys(("data/sources/pipes.py", "data/sources/polars_files.py"), SCRATCH),
     **dict.fromkeys(
-        ("annotate/crowd.py", "annotate/pages/researcher.py", "annotate/pages/signing.py", "cli/annotate.py"), SITE
+        (
+            "annotate/platforms/exchange.py",
+            "annotate/pages/researcher.py",
+            "annotate/pages/signing.py",
+            "cli/annotate.py",
+        ),
+        SITE,
     ),
 }
 WRITES = re.compile(

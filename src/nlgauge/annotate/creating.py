@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nlgauge.annotate.crowd import crowd_units
+from nlgauge.annotate.platforms.exchange import crowd_units
 from nlgauge.annotate.settings import Dividing, Known
 from nlgauge.annotate.units import Unit, make_units
 from nlgauge.data.columns import Reading

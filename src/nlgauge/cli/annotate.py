@@ -111,7 +111,7 @@ def links(
     Example: nlgauge annotate links pilot --n 20 --url https://rate.example.org
     """
     address = database.address
-    from nlgauge.annotate.platforms import check_address, require_allowed
+    from nlgauge.annotate.platforms.entrances import check_address, require_allowed
     from nlgauge.annotate.serving import rater_links
 
     check_address(url)
@@ -191,7 +191,7 @@ def import_work(
     Example: nlgauge annotate import pilot Batch_123_batch_results.csv --from mturk
     """
     with database.opened() as store:
-        from nlgauge.annotate.crowd import IMPORTS
+        from nlgauge.annotate.platforms.exchange import IMPORTS
 
         done = IMPORTS[source](store, store.study(study), file)
     print(
@@ -211,8 +211,8 @@ def mturk(
     Example: nlgauge annotate mturk pilot -o hits --url https://rate.example.org
     """
     with database.opened() as store:
-        from nlgauge.annotate.crowd import write_mturk
-        from nlgauge.annotate.platforms import entrance
+        from nlgauge.annotate.platforms.entrances import entrance
+        from nlgauge.annotate.platforms.exchange import write_mturk
 
         snapshot = store.snapshot(store.study(study))
     address = entrance(snapshot.study, "mturk", url, database.secret) if url else ""
@@ -230,8 +230,8 @@ def prolific(
     Example: nlgauge annotate prolific pilot --url https://rate.example.org
     """
     with database.opened() as store:
-        from nlgauge.annotate.crowd import prolific_addresses
-        from nlgauge.annotate.platforms import entrance
+        from nlgauge.annotate.platforms.entrances import entrance
+        from nlgauge.annotate.platforms.exchange import prolific_addresses
 
         found = store.study(study)
     begin, end = prolific_addresses(found, entrance(found, "prolific", url, database.secret))

@@ -30,7 +30,7 @@ def new(
     """
     _ = database.address
     from nlgauge.annotate.creating import units_of_files
-    from nlgauge.annotate.platforms import check_platforms, read_ids
+    from nlgauge.annotate.platforms.entrances import check_platforms, read_ids
     from nlgauge.data.human.forms import load_form
 
     plugins.use()

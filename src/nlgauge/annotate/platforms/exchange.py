@@ -19,7 +19,9 @@ from urllib.parse import urlencode
 import polars as pl
 
 from nlgauge.annotate.answers import check_answer, missing_answers
-from nlgauge.annotate.crowd_template import (
+from nlgauge.annotate.database.records import DONE, Key, Rater, Snapshot, Study, hashed_id
+from nlgauge.annotate.database.store import Store
+from nlgauge.annotate.platforms.template import (
     external_question,
     make_hits,
     page_fields,
@@ -27,8 +29,6 @@ from nlgauge.annotate.crowd_template import (
     shown_unit,
     unit_name,
 )
-from nlgauge.annotate.database.records import DONE, Key, Rater, Snapshot, Study, hashed_id
-from nlgauge.annotate.database.store import Store
 from nlgauge.annotate.units import Unit
 from nlgauge.data.human.crowd import HUSE_WORDS, read_crowd
 from nlgauge.data.human.forms import Form, Shape
