@@ -170,8 +170,8 @@ def _output_to(stdout: Path, stderr: Path) -> Iterator[None]:
             os.close(kept)
 
 
-def _serve(connection: Connection, seed: int) -> None:
-    os.environ.update(NLGAUGE_CACHE=tempfile.mkdtemp(prefix="fuzz-cache-"), NO_COLOR="1")
+def _serve(connection: Connection, seed: int, cache: str) -> None:
+    os.environ.update(NLGAUGE_CACHE=cache, NO_COLOR="1")
     known = templates()
     with suppress(EOFError):
         while True:
@@ -212,7 +212,8 @@ class Watched:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._worker = context.Process(target=_serve, args=(theirs, self._seed), daemon=True)
+        self._cache = tempfile.TemporaryDirectory(prefix="fuzz-cache-", ignore_cleanup_errors=True)
+        self._worker = context.Process(target=_serve, args=(theirs, self._seed, self._cache.name), daemon=True)
         self._worker.start()
         theirs.close()
         self._process = psutil.Process(self._worker.pid)
@@ -230,6 +231,7 @@ class Watched:
         """End the worker."""
         self._connection.close()
         self._worker.join()
+        self._cache.cleanup()
 
 
 def keep(case: Case, ended: Ended, folder: Path) -> None:
