@@ -222,7 +222,7 @@ def test_raters_with_other_numbers_in_every_set_of_ten_stay_from_the_site_to_the
     def offset(rater: str, item: str, question: str) -> int:
         context = int(item.removeprefix("set-")) % 4
         lowest = int(np.random.default_rng([5, context, *rater.encode()]).integers(1, 41))
-        return lowest + noisy(4, 1, 8)("", item, question)
+        return lowest + int(noisy(4, 1, 8)("", item, question))
 
     site.rate("ead", offset)
     status = json.loads(site.does("status", "ead", "--format", "json"))

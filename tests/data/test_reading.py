@@ -263,7 +263,11 @@ class TestColumns:
 
     def test_a_set_whose_cells_are_all_empty_is_left_out_when_asked(self, tmp_path: Path) -> None:
         text = "id,label,resp_0,resp_1\na,1,x,\nb,0,,\nc,0,,y\nd,1,,\n"
-        rows = [{"id": "a", "resp_0": "x"}, {"id": "b", "resp_0": None, "resp_1": None}, {"id": "c", "resp_1": "y"}]
+        rows: list[dict[str, Any]] = [
+            {"id": "a", "resp_0": "x"},
+            {"id": "b", "resp_0": None, "resp_1": None},
+            {"id": "c", "resp_1": "y"},
+        ]
         for path in (save(tmp_path, "a.csv", text), save(tmp_path, "a.jsonl", json_lines(rows))):
             source = Source(path=path, reading=Reading(empty_cells="drop-set"))
             for size in (1, 1 << 20):
