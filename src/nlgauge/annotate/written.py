@@ -34,10 +34,10 @@ def written_work(snapshot: Snapshot) -> list[WrittenWork]:
     """All work that was handed in, the latest first."""
     form = snapshot.study.form
     answers: dict[int, dict[Key, object]] = {}
-    for one in snapshot.answers:
-        answers.setdefault(one.assignment_id, {})[one.item, one.question] = one.value
+    for answer in snapshot.answers:
+        answers.setdefault(answer.assignment_id, {})[answer.item, answer.question] = answer.value
     names = {rater.id: rater.pseudonym for rater in snapshot.raters}
-    units = {one.id: one.unit for one in snapshot.units}
+    units = {row.id: row.unit for row in snapshot.units}
     standing = [verdict for verdict in snapshot.verdicts if verdict.overruled_at is None]
     found = []
     for one in snapshot.assignments:
