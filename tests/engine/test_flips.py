@@ -46,6 +46,7 @@ WRITERS = {
     **dict.fromkeys(
         ("cli/score.py", "cli/data.py", "cli/perturb.py", "cli/study.py", "data/writing.py", "drawing.py"), OUTPUT
     ),
+    **dict.fromkeys(("cli/generate.py", "studies/testers/build.py"), OUTPUT),
     **dict.fromkeys(("perturb/pairs.py", "report/printing.py", "report/training.py", "engine/files.py"), OUTPUT),
     **dict.fromkeys(("text/census.py", "text/spilling.py", "scoring/planning.py"), SCRATCH),
     **dict.fromkeys(("data/sources/pipes.py", "data/sources/polars_files.py"), SCRATCH),
