@@ -31,9 +31,9 @@ JUDGE = "relevance:minilm"
 GENERATE = {
     "smollm2": f"generate contexts.jsonl -o smollm2-sets.jsonl --texts smollm2.jsonl --model smollm2 "
     f"--sweep temperature={','.join(map(str, TEMPERATURES))} --responses-per-set 1 --max-new-tokens {LONGEST} "
-    f"--template '{TEMPLATE}'",
+    f"--template '{TEMPLATE}' --run smollm2-run",
     "bm25": "generate contexts.jsonl -o bm25-sets.jsonl --texts bm25.jsonl --model bm25:train.jsonl "
-    "--sweep temperature=0,1 --responses-per-set 1",
+    "--sweep temperature=0,1 --responses-per-set 1 --run bm25-run",
 }
 TRADEOFF = "tradeoff texts.jsonl --by system"
 
@@ -257,7 +257,17 @@ def _order(run: Run) -> str:
                 lower = [f"{t:g}" for t, one in zip(TEMPERATURES, annealed, strict=True) if row[score] < one[score]]
                 parts.append(f"in {title} at t = {', '.join(lower)}" if lower else f"in {title} at no t")
             below.append(f"{name} is below SmolLM2 {' and '.join(parts)}.")
-    return " ".join([first, *below])
+    told = [
+        f"{row['first'].partition('@')[2]} and {row['second'].partition('@')[2]}"
+        for row in run.document["pairs"]
+        if row["score"] == "huse_d" and row["p"] < 0.05 and {row["first"], row["second"]} <= _annealed()
+    ]
+    tested = f"By the paired tests, HUSE-D differs between t = {', '.join(told) or 'no two of them'}."
+    return " ".join([first, tested, *below])
+
+
+def _annealed() -> set[str]:
+    return {f"smollm2 @{value:g}" for value in TEMPERATURES}
 
 
 def _difference(row: dict[str, Any]) -> list[str]:
