@@ -9,11 +9,12 @@ INSTALL := $(BIN)/python -m pip install --quiet $(if $(TESTED),-c requirements/t
 # Test files that run side by side; each needs some 3 GB of memory.
 JOBS ?= 2
 
-.PHONY: help demo test tested audit lint fuzz bench papers docs clean
+.PHONY: help demo test test-core tested audit lint fuzz bench papers docs clean
 
 help:
 	@echo "make demo   install into .venv and write a report on examples/ to demo/report.html"
 	@echo "make test   install everything that the tests need and run the whole suite"
+	@echo "make test-core  install the wheel without extras (PYTHON=python3.13 for another Python) and run the tests that need none"
 	@echo "make test TESTED=1  the same with the versions of requirements/tested.txt"
 	@echo "make tested  run the whole suite, then write the versions into requirements/tested.txt"
 	@echo "make audit  look the tested versions up in the public list of vulnerabilities (needs the internet)"
@@ -76,6 +77,20 @@ lint: $(VENV)/.installed-test
 
 test: lint $(VENV)/.models $(VENV)/.test-data
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations 15
+
+# No extra, and no sources on the path: a test that requires what is not installed is skipped and says so (tests/optional.py).
+CORE := tests/text tests/annotate tests/test_architecture.py tests/test_configured.py tests/test_plugin.py \
+    $(addprefix tests/data/test_,reading.py roles.py wide.py ratings.py writing.py parts.py frames.py crowd.py logs.py) \
+    $(addprefix tests/stats/test_,stats.py oca.py groups.py agreement.py pairwise.py correlation.py) \
+    $(addprefix tests/metrics/test_,metrics.py aspects.py contract.py reference_metrics.py) \
+    $(addprefix tests/scoring/test_,scoring.py gates.py sizes.py) tests/models/test_ngram_model.py tests/perturb/test_perturb_surface.py
+test-core:
+	rm -rf $(VENV)-core build/wheel
+	$(PYTHON) -m venv $(VENV)-core
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	$(VENV)-core/bin/python -m pip install --quiet build/wheel/nlgauge-*.whl packaging pytest pytest-timeout hypothesis mpmath
+	$(VENV)-core/bin/python -m pip install --quiet --no-deps ./examples/plugin
+	$(VENV)-core/bin/python -m pytest -rs $(CORE)
 
 tested: test
 	$(BIN)/python -m scripts.tested
