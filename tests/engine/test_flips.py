@@ -78,7 +78,7 @@ def test_every_module_that_writes_is_known() -> None:
 def test_a_flipped_bit_is_named_or_changes_nothing(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NLGAUGE_CACHE", str(tmp_path / "cache"))
     flipped = Flipped(kind, tmp_path)
-    times = 3 if kind.name.startswith("run of") else 12
+    times = 3 if kind.name.startswith("run of") else 200 if kind.name == "file hashes" else 12
     outcomes = {flip: flipped.outcome(flip) for flip in flipped.some(random.Random(1), times)}
     assert {flip: outcome for flip, outcome in outcomes.items() if outcome not in FINE} == {}
     assert set(outcomes.values()) != {"same"}  # some flips hit what is checked
@@ -101,7 +101,7 @@ class TestBlobs:
 
     def test_a_damaged_database_is_made_again_once_with_what_can_be_read(self, store: BlobStore, file: Path) -> None:
         content = bytearray(file.read_bytes())
-        place = content.index(bytes([30]) * 200) // 4096 * 4096
+        place = next(place for place in range(4096, len(content), 4096) if content[place] == 10)  # a leaf of the tree
         content[place : place + 4096] = bytes(4096)
         file.write_bytes(content)
         with pytest.warns(
