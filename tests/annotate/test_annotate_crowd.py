@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import polars as pl
@@ -564,7 +564,9 @@ def test_the_published_crowd_file_gives_its_ratings_and_huse(store: Store, resea
     frame = items.with_columns(is_model=~items["kind"].str.to_lowercase().str.contains("human|^ref"))
     counted = ratings(store.snapshot(study)).frame
     scores = ("huse", "huse_q", "huse_d")
-    for ties, printed in (("equal", None), ("computed", [0.53, 0.58, 0.95])):
+    cases: list[tuple[Literal["equal", "computed"], list[float] | None]]
+    cases = [("equal", None), ("computed", [0.53, 0.58, 0.95])]
+    for ties, printed in cases:
         counted_from_one = Ratings(counted.with_columns(pl.col("value") + 1))
         from_site = Huse(ratings=counted_from_one, ties=ties).run(frame).rows[0]
         direct = Huse(ties=ties).run(str(path)).rows[0]

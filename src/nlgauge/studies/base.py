@@ -91,7 +91,7 @@ class Study(Configured, ABC):
     none), `tables` names the frames that a result may have beside its rows (`--items OUT` writes the one called items),
     with their help. One that is `by_workers` computes metrics of sets, on any backend and with a folder that keeps
     finished values. `index` is the key that names a row, `layout` the columns of the table, and `aspect` the question
-    of the report that the result helps to answer. `correction` says what corrects the p-values that are shown, if
+    of the report that the result helps to answer. `corrected_by` says what corrects the p-values that are shown, if
     anything does.
     """
 
@@ -103,7 +103,7 @@ class Study(Configured, ABC):
     tables: ClassVar[Mapping[str, str]] = {}
     aspect: ClassVar[str] = ""
     by_workers: ClassVar[bool] = False
-    correction: ClassVar[str] = ""
+    corrected_by: ClassVar[str] = ""
 
     def run(self, data: Any = None, **options: Any) -> Result:
         """Run the study on a file, a table, a frame, lists of texts, or a list of those.
@@ -248,8 +248,8 @@ def _notes_on_tests(result: Result) -> list[str]:
     keys = dict.fromkeys(one.p_value or one.key for one in result.columns if one.p_value or one.key.endswith("_p"))
     tests = sum(row.get(key) is not None for row in result.rows for key in keys)
     notes = []
-    if tests > 1 and result.study.correction:
-        notes.append(f"{tests} tests are one family, corrected by {result.study.correction}")
+    if tests > 1 and result.study.corrected_by:
+        notes.append(f"{tests} tests are one family, corrected by {result.study.corrected_by}")
     elif tests > 1:
         notes.append(f"{tests} p-values, each of a test by itself: they are not corrected for their number")
     if any(row.get("tied_with") is not None for row in result.rows):

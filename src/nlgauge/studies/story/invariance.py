@@ -63,7 +63,7 @@ class InvarianceTest(PerturbedStudy):
     sums: ClassVar[tuple[str, ...]] = ("n", "pairs", "excluded")
     means: ClassVar[tuple[str, ...]] = ("abs_pearson", "mean_change", "changed")
     diverging: ClassVar[bool] = False
-    correction: ClassVar[str] = "max-T within a suite, and for the number of suites"
+    corrected_by: ClassVar[str] = "max-T within a suite, and for the number of suites"
 
     def groups_of(self, texts: Suite, aspects: Sequence[str]) -> tuple[list[Group], list[str]]:
         """Pairs of each aspect and source."""
