@@ -73,6 +73,11 @@ def absent_package(error: BaseException | None) -> str:
     return ""
 
 
+def skip_if_absent(package: str) -> None:
+    """Skip where an optional package is not installed."""
+    skip_without(package if is_absent(package) else "")
+
+
 def skip_without(package: str) -> None:
     """Skip if a package is named: it is absent."""
     if package:

@@ -179,7 +179,7 @@ class TestStandardInput:
     def test_scores_of_standard_input_equal_those_of_the_file(
         self, tmp_path: Path, name: str, data: bytes, options: tuple[str, ...], packing: str
     ) -> None:
-        arguments = ("score", "-", "-m", "distinct", "--format", "json", *options)
+        arguments = ("score", "-", "-m", "distinct", "--format", "json", "--no-progress", *options)
         run = nlgauge(*arguments, cwd=tmp_path, cache=tmp_path / "cache", stdin=packed(data, packing))
         assert (run.code, run.err) == (0, "")
         expected = score(save(tmp_path, name, data), ["distinct"])[0].to_dict()

@@ -23,6 +23,7 @@ from nlgauge.metrics.registry import BUNDLES, create_metric, create_metrics
 from nlgauge.models.encoders.word_vectors import load_word_vectors
 from tests.errors import raises
 from tests.helpers import nlgauge as command
+from tests.optional import skip_if_absent
 
 SMOOTH = SmoothingFunction().method1
 VECTORS = "the 1 0 0\ncat 0 1 0\ndog 0.2 0.9 -0.1\nsat -1 0.5 2\nmat -1 -0.5 -2\n, 0 0 1\n"
@@ -360,6 +361,7 @@ class TestDialogBundle:
     ) -> None:
         from nlgauge.models.fetch import resolve_model
 
+        skip_if_absent("torch")  # which `sent-cos` requires, too
         (tmp_path / "minilm").symlink_to(resolve_model(minilm))
         monkeypatch.setenv("NLGAUGE_MODELS", str(tmp_path))
         monkeypatch.setenv("PATH", "")
