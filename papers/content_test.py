@@ -118,10 +118,10 @@ def page(results: list[tuple[str, Result, int]], summary: list[list[Any]], parts
 
 {chr(10).join(notes)}
 
-A rho of .87 is about the largest that two classes of equal size allow. Sets whose classes differ in form show nothing about
-content, and a label that is wrong by reading shows nothing at all: these numbers say what the testers do, not what the
-metrics see. On sets that were written with care, as those of [examples/content_sets.jsonl](questions/which-metric.md),
-`distinct` does not follow the label.
+A rho of .87 is about the largest that two classes of equal size allow. Sets whose classes differ in form show nothing
+about content, and a label that is wrong by reading shows nothing at all: these numbers say what the testers do, not
+what the metrics see. On sets that were written with care, as those of
+[examples/content_sets.jsonl](questions/which-metric.md), `distinct` does not follow the label.
 
 {chr(10).join(parts)}"""
 
