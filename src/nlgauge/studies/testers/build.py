@@ -191,7 +191,7 @@ def _nuggets(made: Made, plan: ContentTestPlan, folder: Path) -> tuple[pl.DataFr
 
 
 def _about_form(name: str, row: Mapping[str, Any]) -> Iterator[str]:
-    """Whether form alone tells the classes apart, on all sets and on the nuggets."""
+    """Whether form alone separates the classes, on all sets and on the nuggets."""
     before, after, metric = row["spearman_before_ci"], row["spearman_ci"], row["metric"]
     if before is not None and before[0] > 0:
         found = _shown(row["spearman_before"], before)
@@ -207,7 +207,7 @@ def _about_form(name: str, row: Mapping[str, Any]) -> Iterator[str]:
     elif after is not None and after[0] > 0:
         yield (
             f"{name}: form still follows the label on the nuggets (rho of {metric} {_shown(row['spearman'], after)}): "
-            "a metric may tell the classes apart without seeing content"
+            "a metric may separate the classes without seeing content"
         )
 
 
