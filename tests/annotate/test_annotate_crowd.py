@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from nlgauge.annotate.database.records import Lease, Study, hashed_id, pseudonym
 from nlgauge.annotate.database.store import Store
-from nlgauge.annotate.exporting import ratings
+from nlgauge.annotate.exporting import ratings, response_sets
 from nlgauge.annotate.platforms.exchange import (
     crowd_units,
     import_huse,
@@ -41,7 +41,7 @@ from nlgauge.studies.huse.score import Huse
 from tests.annotate.fixtures import Clock, opened, work
 from tests.errors import raises
 
-FORMS = ("abs-hds", "asp-hds", "rnk-hds", "sim-hds", "set-diversity", "typicality", "story-quality")
+FORMS = ("abs-hds", "asp-hds", "rnk-hds", "sim-hds", "set-diversity", "typicality", "story-quality", "write-different")
 HOSTILE = "=1+1 <script>alert(1)</script> ${unit} {{7*7}} \"q\" 'a' & \U0001f600\u202e\nnext\x07"
 Row = dict[str, str]
 
@@ -66,6 +66,8 @@ def table_for(form: str) -> ResponseSets | Items:
             systems=[system for _, _, system in rows],
             references=[[f"{context} was read. A dog barked loudly. All slept well."] for _, context, _ in rows],
         )  # fmt: skip
+    if form == "write-different":
+        return Items.of([f"{HOSTILE} {n}" for n in range(4)])
     if form == "typicality":
         return Items.of([f"text {n} {HOSTILE}" for n in range(50)], contexts=[f"context {n}" for n in range(50)])
     count = 20 if form == "set-diversity" else 4
@@ -170,6 +172,11 @@ def in_a_crowd_form(rows: Sequence[Row], folder: Path) -> list[Row]:
 
 
 def rated(store: Store, study: Study) -> list[tuple[Any, ...]]:
+    """The exported ratings, or written sets, with who made them at the end."""
+    if study.form.writes:
+        sets = response_sets(store.snapshot(study)).to_polars().drop("id")
+        sets = sets.with_columns(sets["responses"].list.join("\n"))
+        return sorted(sets.drop("made_by").with_columns(sets["made_by"]).rows(), key=str)
     frame = ratings(store.snapshot(study)).frame.drop("time")
     return sorted(frame.drop("rater").with_columns(frame["rater"]).rows(), key=str)
 

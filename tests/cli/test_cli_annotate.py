@@ -464,7 +464,8 @@ def test_a_password_is_set_from_standard_input(pilot: Site) -> None:
 
 def test_forms_are_listed_and_shown(site: Site) -> None:
     assert {line.split()[0] for line in site.does("forms").splitlines() if "nlgauge-example" not in line} == {
-        "abs-hds", "asp-hds", "rnk-hds", "set-diversity", "sim-hds", "story-errors", "story-quality", "typicality"
+        "abs-hds", "asp-hds", "rnk-hds", "set-diversity", "sim-hds", "story-errors", "story-quality", "typicality",
+        "write-different", "write-rephrased",
     }  # fmt: skip
     assert "diversity: How different" in site.does("forms", "show", "abs-hds")
     assert "did you mean 'abs-hds'" in site.fails("forms", "show", "abs-hd")
