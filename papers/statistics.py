@@ -31,7 +31,7 @@ from nlgauge.stats.oca import optimal_accuracy_test
 from nlgauge.stats.permutation import paired_permutation, sign_tails, unpaired_permutation
 from nlgauge.stats.power import smallest_difference
 from nlgauge.stats.units import Units
-from papers import statistics_ratings, statistics_stories
+from papers import statistics_ratings, statistics_sizes, statistics_stories
 from papers.coverage import ERRORS, Cell, Generator, covered, share_covered
 from papers.pages import table
 
@@ -97,6 +97,7 @@ def cells(times: int) -> Iterator[Cell]:
         for sizes in ((3, 5), (3, 10), (5, 10)):
             column = f"{sizes[0]} and {sizes[1]}"
             yield Cell("sizes", metric, column, ERRORS, rejects_sizes(metric, sizes), times // 2)
+    yield from statistics_sizes.cells(times)
     for kind in ("pearson", "spearman"):
         for rho in (0.0, 0.5, 0.9):
             for size in (10, 20, 45):
@@ -340,7 +341,8 @@ TEXTS = {
     "systems": "How often (%) equally good systems are split into clusters of a leaderboard; all pairs are one family. "
     "Columns: number of contexts.",
     "sizes": "Type I error (%) where one generator has answered 50 contexts with other numbers of responses per set, "
-    "compared at the common size. Columns: responses per set.",
+    "compared at the common size; words of a text are drawn independently of each other. Columns: responses per set.",
+    **statistics_sizes.TEXTS,
     "correlations": "Coverage (%) of 95 % intervals of correlations of normal values: Student's t on Fisher's scale, "
     "with the bootstrap's error. Contexts of 6 items share half of the variance, and are drawn whole. Columns: number "
     "of items, or of contexts.",
@@ -354,6 +356,7 @@ TITLES = {
     "skewed": "Warnings of skewed values", "runs": "Means over several runs",
     "paired": "Paired tests", "unpaired": "Unpaired tests", "families": "Families of tests",
     "clusters": "Clusters of metrics", "systems": "Clusters of systems", "sizes": "Systems of different sizes",
+    **statistics_sizes.TITLES,
     "correlations": "Correlations", "oca": "Optimal classification accuracy", "power": "Power",
     **statistics_ratings.TITLES, **statistics_stories.TITLES,
 }  # fmt: skip
@@ -384,8 +387,9 @@ Some intervals cover in more than 98 %, which costs power and nothing else:
   own tail, and no interval that was tried covers there (Student's t and bootstrap-t less than this one). Commands and
   reports warn where a sample shows its skewness, as counted above.
 - Systems of different sizes are compared by means over subsets on one side and single values on the other, which
-  cannot be exchanged exactly. That shows where values are very skewed, as those of Self-BLEU, whose texts seldom share
-  a phrase: differences are found too often there. The command warns of such values.
+  cannot be exchanged exactly. That shows where values are very skewed, as those of Self-BLEU where texts seldom share
+  a phrase because their words are independent: differences are found too often there, and commands warn of such values.
+  Texts that language models wrote have no such skewness, and errors within the limits.
 - Spearman's correlation over a dozen systems whose means have errors larger than their differences: ranks change so
   often that 20 contexts do not show how much.
 - Values that are all the same and are no shares have no interval: nothing shows their error.

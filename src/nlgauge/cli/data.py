@@ -154,23 +154,15 @@ def sample_sets(
 
     Example: nlgauge data sample-sets method_*.jsonl -o sets.jsonl
     """
-    from nlgauge.data.assembling import by_system
-    from nlgauge.data.human.evaluation_sets import evaluation_sets
+    from nlgauge.data.human.evaluation_sets import evaluation_sets, systems_of_files
     from nlgauge.data.human.forms import load_form
-    from nlgauge.data.reading import read_tables
-    from nlgauge.data.tables import Items, ResponseSets
     from nlgauge.data.writing import write_table
     from nlgauge.scoring.scoring import file_names
 
     check_that(subsets >= 1, "subsets", subsets, "1 or more")
     check_that(responses_per_set >= 2, "responses_per_set", responses_per_set, "2 or more")
     check_file("output", output, files)
-    systems: dict[str, ResponseSets] = {}
-    for name, (_, table) in zip(file_names(list(files)), read_tables(files, reading, ()), strict=True):
-        for system, sets in by_system(table.as_sets() if isinstance(table, Items) else table).items():
-            if (title := system or name) in systems:
-                raise OptionError(f"the system '{title}' is in two files; expected each in one")
-            systems[title] = sets
+    systems = systems_of_files(files, file_names(list(files)), reading)
     found = evaluation_sets(systems, subsets=subsets, responses=responses_per_set, seed=seed)
     write_table(found, output)
     usual = load_form(_FORM).unit.size

@@ -16,7 +16,7 @@ from nlgauge.cli.output import Output, say
 from nlgauge.cli.score import WHAT_FILES, Measuring, warn_about
 from nlgauge.configured import Options, check_that, option
 from nlgauge.engine.running import LOCAL
-from nlgauge.errors import DataError, OptionError
+from nlgauge.errors import OptionError
 from nlgauge.errors import argument as named
 
 if TYPE_CHECKING:
@@ -140,10 +140,4 @@ def _needed(
     with measuring.begun(files, sketch=sketch) as job:
         scores = score_data(job.sources, job.metrics, inference=how, sizing=how, running=measuring.running)
     warn_about(scores, how.unit)
-    found = needed_to_detect(scores, wanted, how, power=detecting.power, paired=detecting.paired)
-    if not any(one.needs for one in found):
-        raise DataError(
-            f"no value of {', '.join(dict.fromkeys(one.label for one in found))} varies between contexts, so nothing "
-            "shows an error to plan with; expected a pilot with at least two contexts that differ"
-        )
-    return found
+    return needed_to_detect(scores, wanted, how, power=detecting.power, paired=detecting.paired)

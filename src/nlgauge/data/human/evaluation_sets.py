@@ -6,8 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nlgauge.data.tables import ResponseSets
-from nlgauge.errors import DataError, argument
+from nlgauge.data.assembling import by_system
+from nlgauge.data.columns import Reading
+from nlgauge.data.reading import read_tables
+from nlgauge.data.tables import Items, ResponseSets
+from nlgauge.errors import DataError, OptionError, argument
+
+
+def systems_of_files(files: Sequence[str], names: Sequence[str], reading: Reading) -> dict[str, ResponseSets]:
+    """The sets of every system in these files; a file without a column of systems is one, under its name."""
+    systems: dict[str, ResponseSets] = {}
+    for name, (_, table) in zip(names, read_tables(files, reading, ()), strict=True):
+        for system, sets in by_system(table.as_sets() if isinstance(table, Items) else table).items():
+            if (title := system or name) in systems:
+                raise OptionError(f"the system '{title}' is in two files; expected each in one")
+            systems[title] = sets
+    return systems
 
 
 def evaluation_sets(systems: Mapping[str, ResponseSets], *, subsets: int, responses: int, seed: int) -> ResponseSets:
