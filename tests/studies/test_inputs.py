@@ -150,3 +150,26 @@ def test_lists_in_the_place_of_names_are_named(tmp_path: Path, words: str) -> No
     with raises(DataError, column="label") as caught:
         app(["study", words.split()[0], str(tmp_path / "sets.jsonl"), *words.split()[1:]], standalone_mode=False)
     assert "sets" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "column"),
+    [
+        ("content {} -m distinct", "label"),
+        ("content {} -m distinct --label part --by part", "part"),
+        ("decoding {} {} -m distinct --tasks a,b --parameter part", "part"),
+        ("ranking {} -m distinct --parameter part", "part"),
+        ("huse {}", None),
+    ],
+)
+def test_errors_about_a_task_name_its_file(tmp_path: Path, words: str, column: str | None) -> None:
+    rows = [{"id": f"{i}", "responses": ["a b", f"c {i}"], "part": "u"} for i in range(6)]
+    path = tmp_path / "one.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "two.jsonl").write_text(path.read_text())
+    first, *others = words.split("{}")
+    given = (
+        first.split() + [str(path)] + ([str(tmp_path / "two.jsonl")] if len(others) > 1 else []) + others[-1].split()
+    )
+    with raises(DataError, file=str(path), column=column):
+        app(["study", *given], standalone_mode=False)

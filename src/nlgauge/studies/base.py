@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import polars as pl
@@ -13,14 +14,17 @@ import polars as pl
 from nlgauge.configured import Configured, options_of, spread
 from nlgauge.data.columns import Reading
 from nlgauge.data.frames import is_records
+from nlgauge.data.reading import Source
 from nlgauge.data.sources.files import kept_open
 from nlgauge.engine.running import Progress, Workers
 from nlgauge.errors import DataError, MissingExtra, OptionError, argument
 from nlgauge.models.runtime import Machine
 from nlgauge.schema import document_text, stamped
+from nlgauge.scoring.scoring import file_names
 from nlgauge.signature import Signature
 
 Row = dict[str, Any]
+FILES = (str, Path, Source)
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,11 @@ class Study(Configured, ABC):
         if not entries and (data is not None or self.takes in ("files", "file")):
             raise DataError("nothing to study: the list of files is empty")
         with machine.used(), kept_open():
-            found = self.compute(StudyData(entries, reading, running))
+            try:
+                found = self.compute(StudyData(entries, reading, running))
+            except DataError as error:
+                _name_file(error, entries, vars(self).get("tasks", ()))
+                raise
         return replace(found, notes=(*found.notes, *_notes_on_tests(found)))
 
     @classmethod
@@ -234,6 +242,20 @@ class Result:
         if len(found) != 1:
             raise KeyError(f"{len(found)} rows for {name!r} on {task!r}; found {[r[self.index] for r in self.rows]}")
         return found[0]
+
+
+def _name_file(error: DataError, entries: Sequence[Any], names: Sequence[str]) -> None:
+    """Say the file of an error about a task, which has the title of the file, the value of a column, or both."""
+    paths = [str(entry.path if isinstance(entry, Source) else entry) for entry in entries if isinstance(entry, FILES)]
+    if not error.file or len(paths) < len(entries) or error.file in paths or Path(error.file).exists():
+        return
+    known = dict(zip(names or file_names(paths), paths, strict=True))
+    title, _, part = error.file.rpartition(": ")
+    if error.file in known:
+        error.file = known[error.file]
+    elif title in known or len(paths) == 1:
+        error.message = f"{part}: {error.message}"
+        error.file = known.get(title, paths[0])
 
 
 def _is_list_of_inputs(data: Any) -> bool:
