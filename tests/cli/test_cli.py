@@ -122,7 +122,7 @@ def test_a_system_column_makes_systems(tmp_path: Path) -> None:
         for model, second in (("m1", "x y"), ("m2", "{} z"))
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    arguments = ("score", str(file), "-m", "distinct", "-m", "distinct:over=corpus", "--format", "json")
+    arguments = ("score", str(file), "-m", "distinct:n=1", "-m", "distinct:over=corpus", "--format", "json")
     document = json.loads(run(*arguments).stdout)
     assert [score["system"] for score in document["scores"]] == ["m1", "m1", "m2", "m2"]
     assert [comparison["n"] for comparison in document["comparisons"]] == [6, 6]

@@ -432,7 +432,7 @@ def test_the_first_id_that_stands_twice_is_named_and_other_ids_can_be(site: Site
     told = site.fails(*new)
     assert "error: sets.jsonl: the id 'b' is a duplicate (2 times in the table, in rows 2 and 4); expected" in told
     assert len(told.splitlines()) == 1
-    site.write("known.jsonl", [{**row, "key": "g", "expected_diversity": 3} for row in rows])
+    site.write("known.jsonl", [{**row, "key": "g", "label": 1, "expected_diversity": 3} for row in rows])
     message = "the table for gold: the id 'g' is a duplicate (6 times in the table, in rows 1 and 2)"
     assert message in site.fails(*new, "--id", "key", "--gold", "known.jsonl")
     site.does(*new, "--id", "key")

@@ -234,7 +234,7 @@ class TestScores:
     def test_the_same_lines_read_with_other_columns_are_not_served(self, data: Path) -> None:
         data.write_text(data.read_text().replace('"responses"', '"other": ["a", "b"], "responses"'))
         scores = [
-            score(str(data), ["distinct"], **vars(run()), responses=column)[0].value
+            score(str(data), ["distinct:n=1"], **vars(run()), responses=column)[0].value
             for column in ("responses", "other")
         ]
         assert scores[1] == pytest.approx(1.0)

@@ -97,7 +97,7 @@ CASES: dict[str, tuple[Study, Rows, Callable[..., Any] | None]] = {
     ),
     "drift": (nlgauge.Drift(metrics=["distinct"], truth="human", generator="generator"), SETS, nlgauge.read),
     "huse": (nlgauge.Huse(), TEXTS, nlgauge.read),
-    "tradeoff": (nlgauge.Tradeoff(by="generator"), TEXTS, nlgauge.read),
+    "tradeoff": (nlgauge.Tradeoff(by="generator", k=5), TEXTS, nlgauge.read),
     "typicality": (nlgauge.Typicality(corpus=[row["text"] for row in TEXTS]), TEXTS, nlgauge.read),
     "entropy-filter": (nlgauge.EntropyFilter(), TEXTS, nlgauge.read),
     "agreement": (nlgauge.AgreementStudy(), RATINGS, lambda rows: Ratings(polars_frame(rows))),

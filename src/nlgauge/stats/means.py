@@ -114,7 +114,8 @@ def mean_of(values: Array, units: Units = Units()) -> Estimate:  # noqa: B008 - 
     """
     given = np.asarray(values, dtype=np.float64)
     ordered = np.sort(given)
-    mean = math.fsum(ordered) / len(ordered)
+    same = ordered[0] == ordered[-1]  # the mean of equal values may be rounded
+    mean = float(ordered[0]) if same else math.fsum(ordered) / len(ordered)
     if units.runs is not None and units.of is not None:
         return crossed_estimate(mean, [(given - mean) / len(given)], [units])
     parts, effective = ordered - mean, float(len(given))
