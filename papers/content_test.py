@@ -93,8 +93,8 @@ def shown(number: int, row: dict[str, Any], verdict: str | None) -> list[str]:
         said = f"*weak:* {verdict.removeprefix(WEAK)}"
     else:
         said = f"**not valid:** {verdict}"
-    texts = " · ".join(html.escape(" ".join(text.split())) for text in row["responses"])
-    return [f"{number}. **{html.escape(row['context'])}** {texts} ({said})"]
+    texts = " · ".join(html.escape(" ".join(text.split()), quote=False) for text in row["responses"])
+    return [f"{number}. **{html.escape(row['context'], quote=False)}** {texts} ({said})"]
 
 
 def page(results: list[tuple[str, Result, int]], summary: list[list[Any]], parts: list[str]) -> str:
