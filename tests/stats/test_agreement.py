@@ -264,10 +264,10 @@ def test_a_filter_that_leaves_no_rater_of_one_table_keeps_the_scores_of_the_othe
 def test_no_question_that_can_be_measured_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "same.csv"
     file.write_text("item,rater,question,value\n" + "".join(f"{i},{r},q{i % 2},4\n" for i in range(4) for r in "ab"))
-    with raises(DataError, file="same"):
+    with raises(DataError, file="same.csv"):
         nlgauge.AgreementStudy().run(file)
     file.write_text("item,rater,value\n" + "".join(f"{i},a,{i}\n" for i in range(4)))
-    with raises(DataError, file="same"):
+    with raises(DataError, file="same.csv"):
         nlgauge.AgreementStudy().run(file)
 
 
