@@ -88,7 +88,7 @@ test-core:
 	rm -rf $(VENV)-core build/wheel
 	$(PYTHON) -m venv $(VENV)-core
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
-	$(VENV)-core/bin/python -m pip install --quiet build/wheel/nlgauge-*.whl packaging pytest pytest-timeout hypothesis mpmath
+	$(VENV)-core/bin/python -m pip install --quiet build/wheel/nlgauge-*.whl packaging psutil pytest pytest-timeout hypothesis mpmath
 	$(VENV)-core/bin/python -m pip install --quiet --no-deps ./examples/plugin
 	$(VENV)-core/bin/python -m pytest -rs $(CORE)
 
